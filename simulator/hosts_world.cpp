@@ -206,7 +206,7 @@ void HostsWorld::give(Rank rank, std::size_t call) {
 
 // The host's contribution to its next call, if it is final and this rank speaks. True: given.
 bool HostsWorld::offer(Rank rank) {
-  HostMember& member = node(rank).member;
+  ProcessMember& member = node(rank).member;
   if (!member.wants_contribution() || member.next_call() >= node(rank).posted) return false;
   const auto call = static_cast<std::size_t>(member.next_call());
   if (!is_final(rank, call)) return false;
@@ -241,9 +241,9 @@ bool HostsWorld::is_final(Rank rank, std::size_t call) {
   return final;
 }
 
-HostContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value) {
+ProcessContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value) {
   const std::vector<bool>& given = memory_of(rank).given[call];
-  HostContribution contribution;
+  ProcessContribution contribution;
   contribution.arguments = arguments_of(host_of(rank), call);
   const Arguments& arguments = contribution.arguments;
   const Rank root = std::exchange(contribution.arguments.root, host_of(arguments.root));
@@ -269,7 +269,7 @@ HostContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call, s
 
 void HostsWorld::flush(Rank rank) {
   Node& here = node(rank);
-  for (const HostMember::Packet& packet : here.member.outbox()) {
+  for (const ProcessMember::Packet& packet : here.member.outbox()) {
     if (may_step(rank, here.sends)) {
       Event event{.what = Event::What::packet,
                   .to = packet.to,
@@ -329,7 +329,8 @@ void HostsWorld::deliver(const Event& event) {
 }
 
 void HostsWorld::complete(Rank rank, OperationNumber call, OperationNumber number, std::span<const std::byte> value) {
-  if (alive(rank) && call != HostProcess::internal) node(rank).results[call] = read_result(rank, call, number, value);
+  if (alive(rank) && call != ProcessReplica::internal)
+    node(rank).results[call] = read_result(rank, call, number, value);
 }
 
 Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber number, std::span<const std::byte> value) {
@@ -416,7 +417,7 @@ std::string HostsWorld::check_result(const Terms& terms, Rank rank, std::size_t 
 
 // All replicas of a host have read the same, and all hosts go on with the same others.
 std::string HostsWorld::check_host(Rank rank, Rank first) const {
-  const HostMember& member = nodes_[static_cast<std::size_t>(rank)]->member;
+  const ProcessMember& member = nodes_[static_cast<std::size_t>(rank)]->member;
   const std::string where = "rank " + std::to_string(rank) + ": ";
   const Node& here = *nodes_[static_cast<std::size_t>(rank)];
   if (here.has_left && !here.is_gone) return where + "has left, and never went";

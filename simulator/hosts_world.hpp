@@ -1,5 +1,5 @@
-// Hosts as processes, in one process. It has the HostMember objects of all ranks and packets between hosts. The ranks
-// of a host share memory, with the gift of each and the journal. Single ranks die between any two of their stores into
+// Hosts as processes, in one process. It has the ProcessMember objects of all ranks and packets between hosts. The
+// ranks of a host share memory, with the gift of each and the journal. Single ranks die between any two of their stores into
 // shared memory and sends. Every survivor hears of a death at some later event, and sees what is stored in its host's
 // memory at some later event, too. (host_world.hpp has the steps of a host's ranks among themselves; here a rank's gift
 // is a word.)
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/among/host_member.hpp"
+#include "collectives/among/process_member.hpp"
 #include "simulator/kept_entry.hpp"
 #include "simulator/world.hpp"
 
@@ -88,7 +88,7 @@ class HostsWorld {
     HostsWorld& world_;
     Rank rank_;
   };
-  class RankCaller : public HostMember::Caller {
+  class RankCaller : public ProcessMember::Caller {
    public:
     RankCaller(HostsWorld& world, Rank rank) : world_(world), rank_(rank) {}
     void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override {
@@ -105,7 +105,7 @@ class HostsWorld {
     Buffers buffers;
     RankJournal journal;
     RankCaller caller;
-    HostMember member;
+    ProcessMember member;
     std::vector<Result> results;
     std::vector<std::uint32_t> named;
     std::size_t posted = 0, waited = 0;
@@ -153,7 +153,7 @@ class HostsWorld {
   bool is_mismatched(std::size_t call) const;
   bool say_waiting();
   std::string check_mismatched(Rank rank, std::size_t call) const;
-  HostContribution contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value);
+  ProcessContribution contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value);
   void flush(Rank rank);
   void complete(Rank rank, OperationNumber call, OperationNumber number, std::span<const std::byte> value);
   Result read_result(Rank rank, std::size_t call, OperationNumber number, std::span<const std::byte> value);

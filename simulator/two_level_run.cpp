@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "collectives/among/host_member.hpp"
+#include "collectives/among/process_member.hpp"
 #include "simulator/kept_entry.hpp"
 #include "simulator/promises.hpp"
 
@@ -59,7 +59,7 @@ class TwoLevelActors {
   struct HostMemory : Journal {
     std::deque<KeptEntry> entries;
     double ready_at = 0;
-    HostContribution contribution;
+    ProcessContribution contribution;
     std::vector<std::uint64_t> value;  // a number, once for each word of its stand-in
     std::vector<Host> partners;
     void append(std::uint64_t position, const JournalEntry& entry) override {
@@ -70,11 +70,11 @@ class TwoLevelActors {
       return position < entries.size() ? &entries[position].entry : nullptr;
     }
   };
-  struct Member : HostMember::Caller {
+  struct Member : ProcessMember::Caller {
     Member(TwoLevelActors& actors, Rank rank);
     void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override;
     TwoLevelActors& actors;
-    HostMember member;
+    ProcessMember member;
     Result result;  // with the first word of its value
   };
 
@@ -141,7 +141,7 @@ TwoLevelActors::TwoLevelActors(const TwoLevelRun& run)
 // A pure function of the ranks that have given. If a rank dies before it calls, the others wait for the proof.
 void TwoLevelActors::make_contribution(Host host) {
   HostMemory& memory = of(host);
-  HostContribution& mine = memory.contribution;
+  ProcessContribution& mine = memory.contribution;
   mine.arguments = run_.arguments;
   mine.arguments.root = host_of(run_.arguments.root);
   mine.arguments.f = std::min(run_.arguments.f, hosts() - 1);
@@ -177,7 +177,7 @@ TwoLevelActors::Member::Member(TwoLevelActors& of, Rank rank)
 
 void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber number,
                                           std::span<const std::byte> value) {
-  if (call == HostProcess::internal) return;
+  if (call == ProcessReplica::internal) return;
   const Operation& operation = member.process().operation(number);
   result = simulator::result_of(operation.decision(), operation.attempts());
   result.missing_known = !operation.decision().truncated;
@@ -198,9 +198,9 @@ TwoLevelActors::Member& TwoLevelActors::member_of(Rank rank) {
 }
 
 void TwoLevelActors::flush(Rank rank, Outbox& out) {
-  HostMember& member = member_of(rank).member;
+  ProcessMember& member = member_of(rank).member;
   std::vector<Host>& partners = of(host_of(rank)).partners;
-  for (const HostMember::Packet& packet : member.outbox()) {
+  for (const ProcessMember::Packet& packet : member.outbox()) {
     places_[pair_of(rank, packet.to)].push_back(packet.place);
     out.send(packet.to, packet.message);
     buffers_.release(packet.message.value);
@@ -224,7 +224,7 @@ void TwoLevelActors::deliver(Rank rank, const Message& message, Outbox& out) {
 
 void TwoLevelActors::fail(Rank rank, Rank failed, Outbox& out) {
   const bool spoke = find(rank) != nullptr && find(rank)->member.speaks();
-  HostMember& member = member_of(rank).member;  // one that is made now knows already
+  ProcessMember& member = member_of(rank).member;  // one that is made now knows already
   member.on_failure(failed);
   takeovers_ += !spoke && member.speaks();
   flush(rank, out);
@@ -237,12 +237,12 @@ bool TwoLevelActors::wants_turn(Rank rank) const {
 }
 
 double TwoLevelActors::turn_at(Rank rank) const {
-  const HostMember& member = find(rank)->member;
+  const ProcessMember& member = find(rank)->member;
   return member.next_call() == 0 ? of(host_of(rank)).ready_at : 0;
 }
 
 void TwoLevelActors::turn(Rank rank, double now, Outbox& out) {
-  HostMember& member = member_of(rank).member;
+  ProcessMember& member = member_of(rank).member;
   if (member.next_call() == 0)
     member.on_contribution(of(host_of(rank)).contribution);
   else

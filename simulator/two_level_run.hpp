@@ -1,4 +1,4 @@
-// One collective operation over hosts of several ranks, under the clock: the HostMember objects that run on UCX.
+// One collective operation over hosts of several ranks, under the clock: the ProcessMember objects that run on UCX.
 // Between hosts messages cost what the engine says; a host's own part is two figures.
 //
 //   last rank's call --gather--> the host's contribution --engine--> the result is in the journal --deliver--> all

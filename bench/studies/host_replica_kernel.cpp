@@ -1,5 +1,5 @@
 // The processor time of one long allreduce on a rank that does not speak for its host: a replica, which reads its
-// host's journal. All hosts run in this process, by the objects of the library (HostMember), and exchange packets in
+// host's journal. All hosts run in this process, by the objects of the library (ProcessMember), and exchange packets in
 // their order. Then the journal of host 0 is read again and again, by replicas of two kinds.
 //
 //   host_replica_kernel --hosts 1024 --ranks-per-host 96 --bytes 1048576
@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/among/host_member.hpp"
+#include "collectives/among/process_member.hpp"
 #include "simulator/kept_entry.hpp"
 
 using namespace ucft::detail;
@@ -51,9 +51,9 @@ struct KeptJournal final : Journal {
   bool lends = false;
 };
 
-struct Caller final : HostMember::Caller {
+struct Caller final : ProcessMember::Caller {
   void on_completed(OperationNumber call, OperationNumber, std::span<const std::byte> value) override {
-    if (call == HostProcess::internal) return;
+    if (call == ProcessReplica::internal) return;
     std::memcpy(receive.data(), value.data(), value.size());
     is_done = true;
   }
@@ -62,9 +62,9 @@ struct Caller final : HostMember::Caller {
   bool is_done = false;
 };
 
-HostContribution contribution_of(Host host, std::vector<double>& input) {
+ProcessContribution contribution_of(Host host, std::vector<double>& input) {
   std::ranges::fill(input, host + 1.0);
-  HostContribution mine;
+  ProcessContribution mine;
   mine.arguments.kind = Kind::allreduce;
   mine.arguments.reduction = {DataType::float64, Operator::sum};
   mine.arguments.count = input.size();
@@ -99,7 +99,7 @@ class Hosts {
     for (Rank rank = 0; rank < options.hosts * options.ranks_per_host; ++rank)
       host_of_.push_back(rank / options.ranks_per_host);
     for (Host host = 0; host < options.hosts; ++host)
-      members_.push_back(std::make_unique<HostMember>(
+      members_.push_back(std::make_unique<ProcessMember>(
           place_of(host * options.ranks_per_host),
           host == 0 ? static_cast<Journal&>(journal_) : journals_[static_cast<std::size_t>(host)], caller_, buffers_));
     for (Host host = 0; host < options.hosts; ++host) {
@@ -121,7 +121,7 @@ class Hosts {
   // us of the processor for a new replica of host 0; below 0: it has another result.
   double read(bool names) {
     Caller own(payload());
-    HostMember replica(place_of(1), journal_, own, buffers_);
+    ProcessMember replica(place_of(1), journal_, own, buffers_);
     if (!names) replica.process().compute();
     const double begin = processor_us();
     replica.look();
@@ -134,13 +134,13 @@ class Hosts {
  private:
   struct Flight {
     Rank from;
-    HostMember::Packet packet;
+    ProcessMember::Packet packet;
   };
 
-  HostMember::Place place_of(Rank rank) const { return {rank, &host_of_, 8, true}; }
+  ProcessMember::Place place_of(Rank rank) const { return {rank, &host_of_, 8, true}; }
   void collect(Host host) {
-    std::vector<HostMember::Packet>& outbox = members_[static_cast<std::size_t>(host)]->outbox();
-    for (const HostMember::Packet& packet : outbox) flights_.push_back({host * options_.ranks_per_host, packet});
+    std::vector<ProcessMember::Packet>& outbox = members_[static_cast<std::size_t>(host)]->outbox();
+    for (const ProcessMember::Packet& packet : outbox) flights_.push_back({host * options_.ranks_per_host, packet});
     outbox.clear();
   }
   void deliver() {
@@ -161,7 +161,7 @@ class Hosts {
   KeptJournal journal_;  // of host 0
   std::vector<OwnJournal> journals_;
   Caller caller_;
-  std::vector<std::unique_ptr<HostMember>> members_;
+  std::vector<std::unique_ptr<ProcessMember>> members_;
   std::deque<Flight> flights_;
 };
 

@@ -23,7 +23,7 @@ using Host = Rank;  // as a process among hosts: 0 .. number of hosts - 1
 
 // The joint contribution of the ranks of a host, for the next call of their communicator. A pure function of the host's
 // memory, once each of its ranks has given or is proved dead.
-struct HostContribution {
+struct ProcessContribution {
   OperationNumber call = 0;
   Arguments arguments;  // root: a host
   std::span<const std::byte> value;
@@ -54,7 +54,7 @@ struct JournalEntry {
     end            // nothing follows: this host has left, and no host needs it any more
   };
   What what = What::turn;
-  HostContribution contribution{};
+  ProcessContribution contribution{};
   Message message{};  // peer: the host that sent it. Its handles mean nothing here
   std::span<const std::byte> value{}, list{};
   Slice block{};             // as in a contribution. Not written down

@@ -39,7 +39,7 @@ class Operation {
     BufferId result =
         no_buffer;       // a block for it; without one, memory that runs out meanwhile may leave this rank without
     bool lacks = false;  // there is none for its part: allreduce and reduce fail on all, a broadcast here and below
-    // Of a process that is a host (among/host_process.hpp):
+    // Of a process that is a host (among/process_replica.hpp):
     std::uint32_t contributors = 1;  // values in the input
     BufferId missing = no_buffer;    // its ranks whose values are not: entries of_living_host, so many
     std::uint32_t missing_length = 0;

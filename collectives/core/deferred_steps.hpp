@@ -1,5 +1,5 @@
 // Steps that lead to long values, put off: a replica of a process keeps them, and takes them only if it has to speak
-// (among/host_process.hpp). So a value is named, and not computed.
+// (among/process_replica.hpp). So a value is named, and not computed.
 //
 // Steps are taken in the order in which they were made: they give the bits that they would have given at once.
 #pragma once

@@ -62,7 +62,7 @@ enum MessageFlags : std::uint8_t {
 
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).
 inline constexpr std::uint32_t contributed_bit = 0x80000000u;
-// Where processes are hosts (among/host_process.hpp): an entry that is not a process but a rank, of the ranks of all
+// Where processes are hosts (among/process_replica.hpp): an entry that is not a process but a rank, of the ranks of all
 // hosts. Its host lives and has gone on without it. Its value is in no sum.
 inline constexpr std::uint32_t of_living_host = 0x40000000u;
 inline constexpr std::uint32_t failure_list_limit = 64;

@@ -147,7 +147,7 @@ TEST(Hosts, TwoDeaths) {
     for_both(plan_of(2, 4, arguments_of(kind, 0, 4), 2), [&](const HostsPlan& plan) { Explored().sets(plan, 2, 7); });
 }
 
-class HostMember : public testing::Test, public ucft::detail::HostMember::Caller, public Journal {
+class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::Caller, public Journal {
  public:
   void append(std::uint64_t position, const JournalEntry& entry) override {
     ASSERT_EQ(position, entries_.size());
@@ -162,7 +162,7 @@ class HostMember : public testing::Test, public ucft::detail::HostMember::Caller
 
  protected:
   static std::byte* allocate(void* self, std::size_t bytes) {
-    auto& blocks = static_cast<HostMember*>(self)->blocks_;
+    auto& blocks = static_cast<ProcessMember*>(self)->blocks_;
     blocks.push_back(std::make_unique<std::byte[]>(bytes));
     return blocks.back().get();
   }
@@ -173,10 +173,10 @@ class HostMember : public testing::Test, public ucft::detail::HostMember::Caller
 };
 
 // As a takeover repeats them, and as channels that keep no order bring them.
-TEST_F(HostMember, TakesEachPacketInOnceAndInOrder) {
+TEST_F(ProcessMember, TakesEachPacketInOnceAndInOrder) {
   const std::vector<Host> hosts{0, 0, 1, 1};
-  Buffers buffers({&HostMember::allocate, this, 4096});
-  ucft::detail::HostMember member({0, &hosts}, *this, *this, buffers);
+  Buffers buffers({&ProcessMember::allocate, this, 4096});
+  ucft::detail::ProcessMember member({0, &hosts}, *this, *this, buffers);
   Message message;
   message.peer = 1;
   for (auto [place, entries] : {std::pair{1U, 0U}, {0U, 2U}, {0U, 2U}, {1U, 2U}, {3U, 2U}, {2U, 4U}}) {
@@ -187,12 +187,12 @@ TEST_F(HostMember, TakesEachPacketInOnceAndInOrder) {
 }
 
 // A packet that waits for others would keep the network's memory; one that need not wait is written down from there.
-TEST_F(HostMember, AnEarlyPacketGivesLentMemoryBack) {
+TEST_F(ProcessMember, AnEarlyPacketGivesLentMemoryBack) {
   const std::vector<Host> hosts{0, 0, 1, 1};
-  Buffers buffers({&HostMember::allocate, this, 4096});
+  Buffers buffers({&ProcessMember::allocate, this, 4096});
   for (Rank me : {0, 1}) {
     entries_.clear();
-    ucft::detail::HostMember member({me, &hosts}, *this, *this, buffers);
+    ucft::detail::ProcessMember member({me, &hosts}, *this, *this, buffers);
     std::vector<std::byte> lent(64, std::byte{5});
     Message message;
     message.peer = 1;
@@ -214,10 +214,10 @@ TEST_F(HostMember, AnEarlyPacketGivesLentMemoryBack) {
 }
 
 // The journal keeps what is appended: what was lent is given back, though the entry is not there yet.
-TEST_F(HostMember, WhatItHasAppendedItGivesBackAtOnce) {
+TEST_F(ProcessMember, WhatItHasAppendedItGivesBackAtOnce) {
   const std::vector<Host> hosts{0, 0, 1, 1};
-  Buffers buffers({&HostMember::allocate, this, 4096});
-  ucft::detail::HostMember member({0, &hosts}, *this, *this, buffers);
+  Buffers buffers({&ProcessMember::allocate, this, 4096});
+  ucft::detail::ProcessMember member({0, &hosts}, *this, *this, buffers);
   const std::vector<std::byte> lent(64, std::byte{5});
   readable_ = 0;
   Message message;
@@ -236,11 +236,11 @@ TEST_F(HostMember, WhatItHasAppendedItGivesBackAtOnce) {
 }
 
 // What the dead speaker may not have written down is said again at once, not when a detector has found out.
-TEST_F(HostMember, APacketOfANewSpeakerTellsThatItsPredecessorIsDead) {
+TEST_F(ProcessMember, APacketOfANewSpeakerTellsThatItsPredecessorIsDead) {
   const std::vector<Host> hosts{0, 0, 0, 1, 1};
-  Buffers buffers({&HostMember::allocate, this, 4096});
-  ucft::detail::HostMember member({3, &hosts}, *this, *this, buffers);
-  HostContribution contribution;
+  Buffers buffers({&ProcessMember::allocate, this, 4096});
+  ucft::detail::ProcessMember member({3, &hosts}, *this, *this, buffers);
+  ProcessContribution contribution;
   contribution.arguments = arguments_of(Kind::barrier, 0);
   contribution.contributors = 2;
   member.on_contribution(contribution);
@@ -248,12 +248,12 @@ TEST_F(HostMember, APacketOfANewSpeakerTellsThatItsPredecessorIsDead) {
   EXPECT_EQ(member.outbox()[0].to, 0);
   Message message;
   message.peer = 0;
-  for (Rank from : {2, 2, 0}) member.on_packet(from, ucft::detail::HostMember::i_speak, message);
+  for (Rank from : {2, 2, 0}) member.on_packet(from, ucft::detail::ProcessMember::i_speak, message);
   EXPECT_EQ(member.held(), 0U);
   ASSERT_EQ(member.outbox().size(), 2U);
   EXPECT_EQ(member.outbox()[1].to, 2);
   EXPECT_EQ(member.outbox()[1].place, member.outbox()[0].place);
-  for (const ucft::detail::HostMember::Packet& packet : member.outbox()) {
+  for (const ucft::detail::ProcessMember::Packet& packet : member.outbox()) {
     buffers.release(packet.message.value);
     buffers.release(packet.message.list);
   }

@@ -27,7 +27,7 @@ Arguments sum_of(DataType type, std::uint64_t count, std::int32_t f = 1) {
   return arguments;
 }
 
-// A packet's place among those to another process travels in 16 bits (host_process.hpp).
+// A packet's place among those to another process travels in 16 bits (process_replica.hpp).
 TEST(Circulant, TheLongestDataAreNoMorePiecesThanPacketsHavePlaces) {
   const Optimism optimism = true;
   EXPECT_EQ(optimism.piece_of(64 * 1024 * 1024), optimism.piece_bytes);

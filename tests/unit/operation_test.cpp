@@ -1,5 +1,5 @@
 // Operations with hand-fed messages: past, in-order and future packets straight into an OperationWindow.
-#include "collectives/among/host_member.hpp"
+#include "collectives/among/process_member.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {
@@ -790,8 +790,8 @@ TEST(OperationWindow, AnswersAreOwedOnlyWhileSomebodyHasFailed) {
 // ---- leaving, as a process ------------------------------------------------------------------------------------------
 
 // It says so in a packet and in words. An answer to each of them would be answered, too, by a rank that has gone.
-TEST(HostMember, ARankAloneThatLeavesIsAnsweredOnce) {
-  struct NoCaller final : HostMember::Caller {
+TEST(ProcessMember, ARankAloneThatLeavesIsAnsweredOnce) {
+  struct NoCaller final : ProcessMember::Caller {
     void on_completed(OperationNumber, OperationNumber, std::span<const std::byte>) override {}
   } caller;
   std::vector<std::unique_ptr<std::byte[]>> chunks;
@@ -802,10 +802,10 @@ TEST(HostMember, ARankAloneThatLeavesIsAnsweredOnce) {
                    &chunks, 4096});
   const std::vector<Host> hosts{0, 1, 2};
   OwnJournal journal;
-  HostMember member({0, &hosts}, journal, caller, buffers);
+  ProcessMember member({0, &hosts}, journal, caller, buffers);
   const auto answers = [&] {
-    return std::ranges::count_if(member.outbox(), [](const HostMember::Packet& packet) {
-      return packet.to == 1 && packet.place == HostMember::you_may_go;
+    return std::ranges::count_if(member.outbox(), [](const ProcessMember::Packet& packet) {
+      return packet.to == 1 && packet.place == ProcessMember::you_may_go;
     });
   };
   member.on_leave_word(1, 0);

@@ -2,7 +2,7 @@
 #include <bit>
 #include <numeric>
 
-#include "collectives/among/host_process.hpp"
+#include "collectives/among/process_replica.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {
@@ -126,7 +126,7 @@ TEST(PieceBroadcast, AHostKeepsWhatItHasSentUntilAllHostsHaveIt) {
     return all.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
   };
   Buffers buffers({allocate, &chunks});
-  HostProcess host({0, 2, 8, in_pieces(2)}, buffers);
+  ProcessReplica host({0, 2, 8, in_pieces(2)}, buffers);
   host.compute();
   const Bytes data = data_of(5);
   JournalEntry call;

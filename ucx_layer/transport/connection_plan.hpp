@@ -11,8 +11,8 @@
 //                                                                   of recursive doubling  plain allreduce
 //
 // Of each process two ranks are connected: the one that speaks for it and the one that would be next
-// (collectives/among/host_member.hpp). For other trees, gossip, communicators of some ranks, and long broadcasts among
-// processes whose number is no power of two, each connection is made when the first message wants to go over it.
+// (collectives/among/process_member.hpp). For other trees, gossip, communicators of some ranks, and long broadcasts
+// among processes whose number is no power of two, each connection is made when the first message wants to go over it.
 #pragma once
 
 #include <cstdint>

@@ -88,7 +88,7 @@ struct WireHeader {
   std::uint8_t flags;  // MessageFlags
   std::uint8_t transport_flags;
   std::uint32_t communicator;
-  // Of a packet between processes (collectives/among/host_process.hpp): which one it is, or which word.
+  // Of a packet between processes (collectives/among/process_replica.hpp): which one it is, or which word.
   std::uint16_t place;
   std::uint16_t signature;  // gossip: tag
   std::uint64_t operation;

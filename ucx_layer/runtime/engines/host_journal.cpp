@@ -18,7 +18,7 @@ constexpr std::uint32_t looks_after = 16;  // turns: whether others need lent me
 }  // namespace
 
 HostJournal::HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
-                         std::function<const HostContribution*(OperationNumber)> contribution)
+                         std::function<const ProcessContribution*(OperationNumber)> contribution)
     : context_(context),
       slabs_(id, ranks, me, context.transport()),
       log_(me, static_cast<Rank>(ranks.size()), context.transport().slabs().bytes() / sizeof(HostWord),
@@ -95,7 +95,7 @@ const JournalEntry* HostJournal::at(std::uint64_t position) {
   read();
   if (!is_there_ || position != log_.position()) return nullptr;
   if (entry_.what == JournalEntry::What::contribution) {
-    const HostContribution* const mine = contribution_(entry_.contribution.call);
+    const ProcessContribution* const mine = contribution_(entry_.contribution.call);
     if (mine == nullptr) return nullptr;
     entry_.contribution = *mine;
   }

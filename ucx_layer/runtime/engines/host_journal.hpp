@@ -30,7 +30,7 @@ class HostJournal : public Journal {
   // ranks: of the context, those of this host; me: this one's place among them. contribution: of this rank's part in a
   // call. It is null while that is not through here; until then the entry is not to be read.
   HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
-              std::function<const HostContribution*(OperationNumber call)> contribution);
+              std::function<const ProcessContribution*(OperationNumber call)> contribution);
 
   // False: there is no memory for this rank's slab, so it can take no part, and must stand aside.
   bool has_slab() const { return slabs_.is_there(); }
@@ -63,7 +63,7 @@ class HostJournal : public Journal {
   HostLog log_;
   Buffers& buffers_;
   JournalPayloads payloads_;
-  std::function<const HostContribution*(OperationNumber)> contribution_;
+  std::function<const ProcessContribution*(OperationNumber)> contribution_;
   bool is_there_ = false, ended_ = false, lacks_memory_ = false;
   Rank dead_ = no_rank;  // a speaker, which advance() is to say
   alignas(8) std::array<std::byte, JournalHead::bytes> head_{};

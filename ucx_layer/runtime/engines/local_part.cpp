@@ -35,7 +35,7 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
 
 LocalPart::~LocalPart() {
   buffers_.release(in_place_.room);
-  for (const HostContribution::Piece& piece : contribution_.pieces) buffers_.release(piece.data);
+  for (const ProcessContribution::Piece& piece : contribution_.pieces) buffers_.release(piece.data);
 }
 
 // All ranks here read what all have posted, so that it is compared. Of a broadcast from here they gather the root's
@@ -124,7 +124,7 @@ bool LocalPart::begin_block_of_root(HostCall& call) {
 }
 
 // The caller's own memory, if peers can have the data from there and nothing will be written to it. Its packets are not
-// kept (HostProcess::Size), else it would be lent for too long.
+// kept (ProcessReplica::Size), else it would be lent for too long.
 bool LocalPart::lend_input() {
   const Arguments& arguments = caller_->arguments;
   const std::uint64_t bytes = arguments.bytes();
@@ -167,7 +167,7 @@ std::vector<Rank> LocalPart::awaited() const {
 
 // The outcome here is the contribution, the same on all ranks of the process.
 void LocalPart::finish() {
-  HostContribution& mine = contribution_;
+  ProcessContribution& mine = contribution_;
   is_done_ = true;
   if (has_mismatch()) {  // like nothing of another process
     mine.arguments = Arguments{};

@@ -26,7 +26,7 @@ class LocalPart {
   bool begin();
   // All ranks here have given what they have, or are dead: from then on there is a contribution.
   bool ends();
-  const HostContribution* contribution() const { return is_done_ ? &contribution_ : nullptr; }
+  const ProcessContribution* contribution() const { return is_done_ ? &contribution_ : nullptr; }
   // Of an operation that has not ended here: whom it waits for.
   std::vector<Rank> awaited() const;
 
@@ -65,7 +65,7 @@ class LocalPart {
   ResultInPlace in_place_;  // of request_
   Outcome outcome_;
   bool is_done_ = false;
-  HostContribution contribution_;
+  ProcessContribution contribution_;
 };
 
 }  // namespace ucft::detail

@@ -21,10 +21,10 @@ Places ProcessEngine::places_of(const Communicator& communicator, const Context&
 }
 
 // UCFT_ALGORITHM=corrected is the papers' protocol: f counts ranks, and deaths are expected from the first message on.
-HostMember::Place ProcessEngine::place_in(const Places& places, Rank me, const Communicator& communicator,
-                                          const Context& context) {
+ProcessMember::Place ProcessEngine::place_in(const Places& places, Rank me, const Communicator& communicator,
+                                             const Context& context) {
   const bool as_published = context.settings().algorithm == Algorithm::corrected;
-  HostMember::Place place{places.place_of(me), &places.processes(), context.settings().window, !as_published};
+  ProcessMember::Place place{places.place_of(me), &places.processes(), context.settings().window, !as_published};
   if (places.are_ranks() && !as_published) place.failing_together = context.hosts_of(communicator.ranks());
   return place;
 }
@@ -67,7 +67,7 @@ ProcessEngine::~ProcessEngine() {
 
 void ProcessEngine::retire() {
   published_.reset();
-  for (const HostMember::Packet& packet : member_.outbox()) release(packet.message);
+  for (const ProcessMember::Packet& packet : member_.outbox()) release(packet.message);
   member_.outbox().clear();
   member_.release_all();
   parts_.clear();
@@ -138,7 +138,7 @@ std::int64_t ProcessEngine::heard_of(Rank rank) const {
 
 // ---- the journal ----------------------------------------------------------------------------------------------------
 
-const HostContribution* ProcessEngine::contribution_of(OperationNumber call) const {
+const ProcessContribution* ProcessEngine::contribution_of(OperationNumber call) const {
   return call < first_part_ || call >= calls_ ? nullptr : parts_[call - first_part_]->contribution();
 }
 
@@ -164,7 +164,7 @@ void ProcessEngine::follow() {
 
 void ProcessEngine::offer() {
   while (member_.wants_contribution()) {
-    const HostContribution* const mine = contribution_of(member_.next_call());
+    const ProcessContribution* const mine = contribution_of(member_.next_call());
     if (mine == nullptr) return;
     member_.on_contribution(*mine);
   }
@@ -175,13 +175,13 @@ void ProcessEngine::flush() {
   if (member_.outbox().empty()) return;
   Transport& transport = context_.transport();
   WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
-  for (const HostMember::Packet& packet : member_.outbox()) {
+  for (const ProcessMember::Packet& packet : member_.outbox()) {
     const std::int32_t to = communicator_.context_rank(places_.rank_at(packet.to));
     // For words a rank that leaves makes no new connections. The other rank may be about to leave, too, and it will ask
     // if it has to know.
-    if ((packet.place == HostMember::we_leave || (context_.is_stopping() && HostMember::is_word(packet.place))) &&
+    if ((packet.place == ProcessMember::we_leave || (context_.is_stopping() && ProcessMember::is_word(packet.place))) &&
         transport.is_unconnected(to)) {
-      if (packet.place == HostMember::we_leave) member_.excuse(packet.message.peer);
+      if (packet.place == ProcessMember::we_leave) member_.excuse(packet.message.peer);
       release(packet.message);
       continue;
     }
@@ -220,10 +220,10 @@ void ProcessEngine::on_message(const WireHeader& header, const Message& message)
 // As calls. How many of the operations that this rank has yet to begin are barriers of the window's own is not known:
 // one at most.
 void ProcessEngine::note_heard(Rank from, OperationNumber operation) {
-  const HostProcess& process = member_.process();
+  const ProcessReplica& process = member_.process();
   OperationNumber posted = process.calls() + operation - window().next();
   if (operation < window().next()) {
-    if (operation < window().dropped_upto() || process.call_of(operation) == HostProcess::internal) return;
+    if (operation < window().dropped_upto() || process.call_of(operation) == ProcessReplica::internal) return;
     posted = process.call_of(operation) + 1;
   }
   auto& heard = heard_of_[static_cast<std::size_t>(from)];
@@ -306,7 +306,7 @@ void ProcessEngine::exclude_self(ucft_status_t why) {
 // ---- results --------------------------------------------------------------------------------------------------------
 
 void ProcessEngine::on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) {
-  if (call == HostProcess::internal || call < first_part_) return;
+  if (call == ProcessReplica::internal || call < first_part_) return;
   LocalPart& part = *parts_[call - first_part_];
   if (Request* const caller = part.take_caller(); caller != nullptr) complete(*caller, part, number, value);
   while (!parts_.empty() && parts_.front()->caller() == nullptr) {

@@ -2,7 +2,7 @@
 // combine what they have in the memory that they share; or it is a rank alone. A host with a live rank has not failed.
 //
 //   post -> local_part.hpp: what the ranks here give together -> the contribution of their process
-//        -> HostMember: the rank that speaks writes it into the journal, and exchanges packets with other processes
+//        -> ProcessMember: the rank that speaks writes it into the journal, and exchanges packets with other processes
 //        -> all ranks here read the journal, and have the result when their replica of the process has
 //
 // Hosts are the processes where ranks of a host share memory and can prove deaths, and some host has several. A rank
@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/among/host_member.hpp"
+#include "collectives/among/process_member.hpp"
 #include "ucx_layer/runtime/engines/engine.hpp"
 #include "ucx_layer/runtime/engines/host_journal.hpp"
 #include "ucx_layer/runtime/engines/local_part.hpp"
@@ -29,7 +29,7 @@ namespace ucft::detail {
 class Communicator;
 class Context;
 
-class ProcessEngine : public Engine, private HostMember::Caller {
+class ProcessEngine : public Engine, private ProcessMember::Caller {
  public:
   ProcessEngine(Communicator& communicator, Context& context);
   ~ProcessEngine() override;
@@ -71,13 +71,13 @@ class ProcessEngine : public Engine, private HostMember::Caller {
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t most_held = 4096;
   static Places places_of(const Communicator& communicator, const Context& context);
-  static HostMember::Place place_in(const Places& places, Rank me, const Communicator& communicator,
-                                    const Context& context);
+  static ProcessMember::Place place_in(const Places& places, Rank me, const Communicator& communicator,
+                                       const Context& context);
   std::unique_ptr<Journal> make_journal();
   std::vector<std::int32_t> ranks_here() const;
   const OperationWindow& window() const { return member_.process().window(); }
 
-  const HostContribution* contribution_of(OperationNumber call) const;
+  const ProcessContribution* contribution_of(OperationNumber call) const;
   bool advance();
   void follow();
   void offer();
@@ -102,7 +102,7 @@ class ProcessEngine : public Engine, private HostMember::Caller {
   std::unique_ptr<HostEngine> on_host_;  // null, as log_: no other rank is here
   HostJournal* log_ = nullptr;           // journal_, in memory that the ranks here share
   const std::unique_ptr<Journal> journal_;
-  HostMember member_;
+  ProcessMember member_;
   std::optional<PublishedPart> published_;  // until retire()
   std::deque<std::unique_ptr<LocalPart>> parts_;
   OperationNumber first_part_ = 0, calls_ = 0;

@@ -27,7 +27,7 @@
 
 namespace ucft::detail {
 
-class HostProcess {
+class ProcessReplica {
  public:
   // To compute a shorter value is as fast as to wait until the rank that speaks says where it lies.
   static constexpr std::uint64_t usually_long = 64 * 1024 + 1;
@@ -52,7 +52,7 @@ class HostProcess {
   };
   static constexpr OperationNumber internal = UINT64_MAX;  // the call of a barrier that the window posts by itself
 
-  HostProcess(Size size, Buffers& buffers);
+  ProcessReplica(Size size, Buffers& buffers);
 
   // From here on this replica has all values, and not their names alone.
   void compute();
@@ -116,8 +116,8 @@ class HostProcess {
   Slot& slot_for(OperationNumber number);
   Count& count_of(Host host, OperationNumber operation);
   void begin(OperationNumber number, OperationNumber call);
-  void contribute(const HostContribution& contribution);
-  Operation::Memory memory_for(const HostContribution& contribution, const std::vector<Rank>& missing_before);
+  void contribute(const ProcessContribution& contribution);
+  Operation::Memory memory_for(const ProcessContribution& contribution, const std::vector<Rank>& missing_before);
   Message message_in(const JournalEntry& entry);
   void take_in(const Message& message);
   std::uint32_t planned_without(OperationNumber operation) const;
@@ -141,7 +141,7 @@ class HostProcess {
     OperationNumber operation;
     BufferId block;  // one reference
   };
-  std::vector<Room> rooms_;  // HostContribution::room
+  std::vector<Room> rooms_;  // ProcessContribution::room
   std::deque<Packet> packets_;
   std::uint64_t packets_begin_ = 0;
   std::vector<Host> let_go_;

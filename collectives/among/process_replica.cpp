@@ -1,4 +1,4 @@
-#include "collectives/among/host_process.hpp"
+#include "collectives/among/process_replica.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace ucft::detail {
 
-HostProcess::HostProcess(Size size, Buffers& buffers)
+ProcessReplica::ProcessReplica(Size size, Buffers& buffers)
     : size_(std::move(size)),
       buffers_(buffers),
       window_({size_.me, size_.hosts, size_.window, size_.optimism, size_.failing_together}, buffers),
@@ -17,7 +17,7 @@ HostProcess::HostProcess(Size size, Buffers& buffers)
   make_ready();
 }
 
-void HostProcess::apply(const JournalEntry& entry) {
+void ProcessReplica::apply(const JournalEntry& entry) {
   buffers_.defer_to(computes_ ? nullptr : &deferred_);
   const Message message = message_in(entry);
   const std::uint64_t refused = buffers_.refused();
@@ -47,12 +47,12 @@ void HostProcess::apply(const JournalEntry& entry) {
   forget_what_all_have();
 }
 
-void HostProcess::compute() {
+void ProcessReplica::compute() {
   computes_ = true;
   deferred_.take_all(buffers_);
 }
 
-bool HostProcess::has_long_result(OperationNumber number) const {
+bool ProcessReplica::has_long_result(OperationNumber number) const {
   const Slice& value = operation(number).decision().value;
   const bool is_long = size_.has_replicas && call_of(number) != internal && value.bytes >= size_.long_bytes;
   assert(is_long || !deferred_.lead_to(value.buffer));
@@ -60,7 +60,7 @@ bool HostProcess::has_long_result(OperationNumber number) const {
 }
 
 // The window's own barriers are posted as soon as they are due. So that moment is a function of the entries, too.
-void HostProcess::make_ready() {
+void ProcessReplica::make_ready() {
   const OperationNumber next = window_.next();
   const std::uint64_t refused = buffers_.refused();
   ready_ = window_.ready(outbox_);
@@ -78,7 +78,7 @@ void HostProcess::make_ready() {
 // A slot serves the operation 4W later when that one is first heard of. Then this host has at least begun the operation
 // W after the old one, which is the last to ask. No host is further ahead of it than an operation window and a stretch
 // of rooted operations.
-HostProcess::Slot& HostProcess::slot_for(OperationNumber number) {
+ProcessReplica::Slot& ProcessReplica::slot_for(OperationNumber number) {
   Slot& slot = slots_[number & (slots_.size() - 1)];
   if (slot.operation != number) {
     slot.operation = number;
@@ -90,7 +90,7 @@ HostProcess::Slot& HostProcess::slot_for(OperationNumber number) {
   return slot;
 }
 
-HostProcess::Count& HostProcess::count_of(Host host, OperationNumber operation) {
+ProcessReplica::Count& ProcessReplica::count_of(Host host, OperationNumber operation) {
   std::vector<Count>& counts = slot_for(operation).counts;
   const auto found = std::ranges::find(counts, host, &Count::host);
   if (found != counts.end()) return *found;
@@ -99,7 +99,7 @@ HostProcess::Count& HostProcess::count_of(Host host, OperationNumber operation) 
 }
 
 // As with membership, all know what the results up to W operations before have said.
-void HostProcess::begin(OperationNumber number, OperationNumber call) {
+void ProcessReplica::begin(OperationNumber number, OperationNumber call) {
   Slot& slot = slot_for(number);
   slot.call = call;
   if (number > 0) slot.missing_before = slot_for(number - 1).missing_before;
@@ -110,7 +110,7 @@ void HostProcess::begin(OperationNumber number, OperationNumber call) {
   slot.missing_before.swap(all);
 }
 
-void HostProcess::note_named() {
+void ProcessReplica::note_named() {
   for (; noted_ < window_.completed().size(); ++noted_) {
     const OperationNumber number = window_.completed()[noted_];
     const Operation& operation = window_.operation(number);
@@ -123,7 +123,7 @@ void HostProcess::note_named() {
   }
 }
 
-void HostProcess::contribute(const HostContribution& contribution) {
+void ProcessReplica::contribute(const ProcessContribution& contribution) {
   const OperationNumber number = window_.next();
   begin(number, calls_++);
   if (contribution.room != no_buffer) rooms_.push_back({number, contribution.room});
@@ -132,8 +132,8 @@ void HostProcess::contribute(const HostContribution& contribution) {
   window_.post(contribution.arguments, memory, outbox_);
 }
 
-Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
-                                          const std::vector<Rank>& missing_before) {
+Operation::Memory ProcessReplica::memory_for(const ProcessContribution& contribution,
+                                             const std::vector<Rank>& missing_before) {
   const Arguments& arguments = contribution.arguments;
   Operation::Memory memory;
   memory.contributors = contribution.contributors;
@@ -172,7 +172,7 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
 
 // ---- messages -------------------------------------------------------------------------------------------------------
 
-HostProcess::Admission HostProcess::admission(Host from, std::uint32_t place, OperationNumber operation) const {
+ProcessReplica::Admission ProcessReplica::admission(Host from, std::uint32_t place, OperationNumber operation) const {
   if (operation < window_.dropped_upto()) return Admission::late;
   if (!window_.acceptable(operation)) return Admission::later;
   if (size_.are_ranks)
@@ -186,7 +186,7 @@ HostProcess::Admission HostProcess::admission(Host from, std::uint32_t place, Op
   return place < taken ? Admission::late : place == taken ? Admission::now : Admission::later;
 }
 
-Message HostProcess::message_in(const JournalEntry& entry) {
+Message ProcessReplica::message_in(const JournalEntry& entry) {
   Message message = entry.message;
   const auto copy = [&](std::span<const std::byte> bytes) {
     const BufferId copied = bytes.empty() ? no_buffer : buffers_.copy_anywhere(bytes.data(), bytes.size());
@@ -201,17 +201,17 @@ Message HostProcess::message_in(const JournalEntry& entry) {
   return message;
 }
 
-void HostProcess::take_in(const Message& message) {
+void ProcessReplica::take_in(const Message& message) {
   if (!size_.are_ranks) ++count_of(message.peer, message.operation).taken;
   window_.on_message(message, outbox_);
 }
 
 // One that says another number planned with another membership: its sender is dead to the others.
-std::uint32_t HostProcess::planned_without(OperationNumber operation) const {
+std::uint32_t ProcessReplica::planned_without(OperationNumber operation) const {
   return static_cast<std::uint32_t>(window_.operation(operation).members().excluded().size()) & 0x7fff;
 }
 
-void HostProcess::pack() {
+void ProcessReplica::pack() {
   for (const Message& send : outbox_.sends()) {
     const std::uint32_t place =
         size_.are_ranks ? planned_without(send.operation) : count_of(send.peer, send.operation).sent++;
@@ -221,11 +221,11 @@ void HostProcess::pack() {
   outbox_.clear();
 }
 
-void HostProcess::note_sent() {
+void ProcessReplica::note_sent() {
   while (size_.are_ranks && !packets_.empty()) drop_packet();
 }
 
-void HostProcess::clear_completed() {
+void ProcessReplica::clear_completed() {
   if (window_.completed().empty()) return;
   taken_.insert(taken_.end(), window_.completed().begin(), window_.completed().end());
   window_.clear_completed();
@@ -235,7 +235,7 @@ void HostProcess::clear_completed() {
 }
 
 // A broadcast or allgather in pieces may be over before all hosts have it.
-void HostProcess::forget_what_all_have() {
+void ProcessReplica::forget_what_all_have() {
   const std::size_t forgotten = std::erase_if(taken_, [&](OperationNumber number) {
     if (number < window_.dropped_upto()) return true;
     if (!window_.operation(number).all_have_it()) return false;
@@ -247,14 +247,14 @@ void HostProcess::forget_what_all_have() {
 }
 
 // A new speaker repeats the packets without values, and no host looks at those any more.
-void HostProcess::forget_values_of(OperationNumber number) {
+void ProcessReplica::forget_values_of(OperationNumber number) {
   for (Packet& packet : packets_)
     if (packet.message.operation == number) buffers_.release(std::exchange(packet.message.value, {}));
 }
 
 // This replica needs no values of the operation. Nor will one that speaks later: it reads to the end of the log first.
 template <class IsOver>
-void HostProcess::give_back_rooms(IsOver is_over) {
+void ProcessReplica::give_back_rooms(IsOver is_over) {
   std::erase_if(rooms_, [&](const Room& room) {
     if (!is_over(room)) return false;
     buffers_.release(room.block);
@@ -262,7 +262,7 @@ void HostProcess::give_back_rooms(IsOver is_over) {
   });
 }
 
-void HostProcess::drop_packet() {
+void ProcessReplica::drop_packet() {
   buffers_.release(packets_.front().message.value);
   buffers_.release(packets_.front().message.list);
   packets_.pop_front();
@@ -270,12 +270,12 @@ void HostProcess::drop_packet() {
 }
 
 // Packets are dropped in the order in which they were made. An older one keeps those behind it, which are few.
-void HostProcess::drop_packets() {
+void ProcessReplica::drop_packets() {
   while (!packets_.empty() && packets_.front().message.operation < window_.dropped_upto()) drop_packet();
   give_back_rooms([&](const Room& room) { return room.operation < window_.dropped_upto(); });
 }
 
-void HostProcess::release_all() {
+void ProcessReplica::release_all() {
   for (const Packet& packet : packets_) {
     buffers_.release(packet.message.value);
     buffers_.release(packet.message.list);
@@ -285,7 +285,7 @@ void HostProcess::release_all() {
   window_.release_all();
 }
 
-void HostProcess::release_rooms() {
+void ProcessReplica::release_rooms() {
   give_back_rooms([](const Room&) { return true; });
 }
 

@@ -1,4 +1,4 @@
-#include "collectives/among/host_member.hpp"
+#include "collectives/among/process_member.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -6,7 +6,7 @@
 
 namespace ucft::detail {
 
-HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers)
+ProcessMember::ProcessMember(Place place, Journal& journal, Caller& caller, Buffers& buffers)
     : place_(std::move(place)),
       are_ranks_(place_.are_ranks()),
       host_((*place_.hosts)[static_cast<std::size_t>(place_.me)]),
@@ -24,7 +24,7 @@ HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& b
   if (speaks_) process_.compute();
 }
 
-HostMember::Ranks HostMember::ranks_of(Host host) const {
+ProcessMember::Ranks ProcessMember::ranks_of(Host host) const {
   if (are_ranks_) return {host, host + 1};
   const std::vector<Host>& hosts = *place_.hosts;
   const auto first = std::lower_bound(hosts.begin(), hosts.end(), host);
@@ -32,7 +32,7 @@ HostMember::Ranks HostMember::ranks_of(Host host) const {
           static_cast<Rank>(std::upper_bound(first, hosts.end(), host) - hosts.begin())};
 }
 
-Rank HostMember::first_alive(Host host) const {
+Rank ProcessMember::first_alive(Host host) const {
   const Ranks ranks = ranks_of(host);
   for (Rank rank = ranks.first; rank < ranks.end; ++rank)
     if (!dead_.contains(rank)) return rank;
@@ -41,7 +41,7 @@ Rank HostMember::first_alive(Host host) const {
 
 // ---- the journal ----------------------------------------------------------------------------------------------------
 
-void HostMember::look() {
+void ProcessMember::look() {
   read();
   if (!speaks_) return;
   send_new();
@@ -49,7 +49,7 @@ void HostMember::look() {
 }
 
 // A replica that lacks memory differs from the others: it tells its callers nothing.
-void HostMember::read() {
+void ProcessMember::read() {
   while (!lost()) {
     const JournalEntry* const entry = journal_.at(position_);
     if (entry == nullptr) break;
@@ -74,7 +74,7 @@ void HostMember::read() {
   process_.let_go().clear();
 }
 
-void HostMember::report() {
+void ProcessMember::report() {
   bool any = false;
   for (OperationNumber number : process_.completed()) {
     const OperationNumber call = process_.call_of(number);
@@ -84,19 +84,19 @@ void HostMember::report() {
       owed_.push_back({call, number, value});
       continue;
     }
-    any |= call != HostProcess::internal;
+    any |= call != ProcessReplica::internal;
     caller_.on_completed(call, number, bytes_of(value));
   }
   process_.clear_completed();
   if (any && speaks_) journal_.wake();
 }
 
-std::span<const std::byte> HostMember::bytes_of(Slice value) const {
+std::span<const std::byte> ProcessMember::bytes_of(Slice value) const {
   if (!value) return {};
   return {buffers_.data(value), value.bytes};
 }
 
-void HostMember::take_result(const JournalEntry& entry) {
+void ProcessMember::take_result(const JournalEntry& entry) {
   const Owed owed = owed_.front();
   owed_.pop_front();
   assert(entry.from == owed.number && entry.value.size() == owed.value.bytes);
@@ -106,13 +106,13 @@ void HostMember::take_result(const JournalEntry& entry) {
   process_.forget_unneeded();
 }
 
-void HostMember::record(const JournalEntry& entry) {
+void ProcessMember::record(const JournalEntry& entry) {
   journal_.append(position_, entry);
   read();
   send_new();
 }
 
-void HostMember::record_message(const Held& held) {
+void ProcessMember::record_message(const Held& held) {
   JournalEntry entry;
   entry.what = JournalEntry::What::message;
   entry.message = held.message;
@@ -124,12 +124,12 @@ void HostMember::record_message(const Held& held) {
 }
 
 // Writes down what has come and is not written down yet.
-void HostMember::go_on() {
+void ProcessMember::go_on() {
   while (may_append() && (record_result() || record_failures() || record_leavers() || take_held())) {}
 }
 
 // Before all else: the callers of this host wait for it.
-bool HostMember::record_result() {
+bool ProcessMember::record_result() {
   if (owed_.empty()) return false;
   const auto [call, number, value] = owed_.front();
   record({.what = JournalEntry::What::result, .value = bytes_of(value), .appended = value, .from = number});
@@ -137,7 +137,7 @@ bool HostMember::record_result() {
 }
 
 // Writes down that a host is gone, all of whose ranks are gone. False: there is none.
-bool HostMember::record_failures() {
+bool ProcessMember::record_failures() {
   while (!dead_hosts_.empty()) {
     const auto [host, how] = dead_hosts_.back();
     dead_hosts_.pop_back();
@@ -150,7 +150,7 @@ bool HostMember::record_failures() {
   return false;
 }
 
-bool HostMember::record_leavers() {
+bool ProcessMember::record_leavers() {
   const auto found = std::ranges::find(leavers_, false, &Leaver::is_recorded);
   if (found == leavers_.end()) return false;
   found->is_recorded = true;
@@ -160,36 +160,36 @@ bool HostMember::record_leavers() {
 
 // Takes in the first packet that it can take in now. A late one is forgotten, an early one is kept. False: there is
 // none.
-bool HostMember::take_held() {
+bool ProcessMember::take_held() {
   for (std::size_t i = 0; i < held_.size();) {
     const Held held = held_[i];
     const auto admission = process_.admission(held.message.peer, held.place, held.message.operation);
-    if (admission == HostProcess::Admission::later) {
+    if (admission == ProcessReplica::Admission::later) {
       ++i;
       continue;
     }
     held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (admission == HostProcess::Admission::now) record_message(held);
+    if (admission == ProcessReplica::Admission::now) record_message(held);
     buffers_.release(held.message.value);
     buffers_.release(held.message.list);
-    if (admission == HostProcess::Admission::now) return true;
+    if (admission == ProcessReplica::Admission::now) return true;
   }
   return false;
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
-void HostMember::on_contribution(const HostContribution& contribution) {
+void ProcessMember::on_contribution(const ProcessContribution& contribution) {
   record({.what = JournalEntry::What::contribution, .contribution = contribution});
   go_on();
 }
 
-bool HostMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
+bool ProcessMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
   on_failures(ranks_of(message.peer).first, from, Gone::somehow);
   if (place == you_may_go) lets_us_go_[static_cast<std::size_t>(message.peer)] = true;
   if (place == we_leave) on_leave_word(message.peer, message.operation);
   if (is_word(place)) return true;
-  if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return false;
+  if (process_.admission(message.peer, place, message.operation) == ProcessReplica::Admission::late) return false;
   buffers_.retain(message.value);
   buffers_.retain(message.list);
   held_.push_back({place, message});
@@ -200,7 +200,7 @@ bool HostMember::on_packet(Rank from, std::uint32_t place, const Message& messag
 
 // It has finished all that it has posted, and needs nothing. A rank alone says so twice, and a third time if it has
 // gone: so each is answered once.
-void HostMember::on_leave_word(Host host, OperationNumber from, bool is_gone) {
+void ProcessMember::on_leave_word(Host host, OperationNumber from, bool is_gone) {
   lets_us_go_[static_cast<std::size_t>(host)] = true;
   if (is_gone) told_we_leave_[static_cast<std::size_t>(host)] = true;
   if (std::ranges::find(leavers_, host, &Leaver::host) == leavers_.end()) leavers_.push_back({host, from});
@@ -211,7 +211,7 @@ void HostMember::on_leave_word(Host host, OperationNumber from, bool is_gone) {
 }
 
 // Memory that was lent is given back soon.
-void HostMember::keep_last_held() {
+void ProcessMember::keep_last_held() {
   if (held_.empty()) return;
   Slice& value = held_.back().message.value;
   if (!value || !buffers_.is_adopted(value.buffer)) return;
@@ -221,7 +221,7 @@ void HostMember::keep_last_held() {
 }
 
 // Ranks of one host.
-void HostMember::on_failures(Rank first, Rank end, Gone how) {
+void ProcessMember::on_failures(Rank first, Rank end, Gone how) {
   bool is_news = false;
   const Host host = host_of(first);
   Gone& last = last_gone_[static_cast<std::size_t>(host)];
@@ -245,12 +245,12 @@ void HostMember::on_failures(Rank first, Rank end, Gone how) {
   if (speaks_) go_on();
 }
 
-void HostMember::on_turn(std::int64_t now_ns, bool may_gossip) {
+void ProcessMember::on_turn(std::int64_t now_ns, bool may_gossip) {
   record({.what = JournalEntry::What::turn, .may_gossip = may_gossip, .now_ns = now_ns});
   go_on();
 }
 
-bool HostMember::say_waiting() {
+bool ProcessMember::say_waiting() {
   if (!may_append()) return false;
   record({.what = JournalEntry::What::waiting});
   go_on();
@@ -259,7 +259,7 @@ bool HostMember::say_waiting() {
 
 // ---- leaving --------------------------------------------------------------------------------------------------------
 
-void HostMember::say(Host to, std::uint32_t place, OperationNumber operation) {
+void ProcessMember::say(Host to, std::uint32_t place, OperationNumber operation) {
   const Rank rank = first_alive(to);
   if (rank == no_rank) return;
   Message word;
@@ -269,7 +269,7 @@ void HostMember::say(Host to, std::uint32_t place, OperationNumber operation) {
 }
 
 // A new speaker says it again.
-void HostMember::say_that_we_leave() {
+void ProcessMember::say_that_we_leave() {
   if (!speaks_ || !process_.window().has_left()) return;
   for (Host host = 0; host < static_cast<Host>(told_we_leave_.size()); ++host) {
     if (host == host_ || told_we_leave_[static_cast<std::size_t>(host)]) continue;
@@ -278,7 +278,7 @@ void HostMember::say_that_we_leave() {
   }
 }
 
-bool HostMember::leave() {
+bool ProcessMember::leave() {
   if (!speaks_ || ended_) return ended_;
   if (!process_.window().has_left() && process_.window().idle() && may_append())
     record({.what = JournalEntry::What::leave, .about = host_});
@@ -294,7 +294,7 @@ bool HostMember::leave() {
 // ---- speaking -------------------------------------------------------------------------------------------------------
 
 // A new speaker sends all packets.
-void HostMember::send_new() {
+void ProcessMember::send_new() {
   if (lost()) return;  // what it would say is not what its host has written down
   sent_upto_ = std::max(sent_upto_, process_.packets_begin());
   for (; sent_upto_ < process_.packets_end(); ++sent_upto_) send(sent_upto_);
@@ -304,7 +304,7 @@ void HostMember::send_new() {
 
 // A new speaker tells the hosts that it waits for: they may have sent to its predecessor what that one never wrote
 // down. Their next ranks hear it, too: their speakers may be as dead.
-void HostMember::tell_awaited() {
+void ProcessMember::tell_awaited() {
   const OperationWindow& window = process_.window();
   for (OperationNumber number = window.dropped_upto(); number < window.next(); ++number) {
     if (window.operation(number).finished()) continue;
@@ -321,8 +321,8 @@ void HostMember::tell_awaited() {
   }
 }
 
-void HostMember::send(std::uint64_t number) {
-  const HostProcess::Packet& packet = process_.packet(number);
+void ProcessMember::send(std::uint64_t number) {
+  const ProcessReplica::Packet& packet = process_.packet(number);
   const Rank to = first_alive(packet.to);
   if (to == no_rank || packet.message.operation < process_.window().dropped_upto()) return;
   buffers_.retain(packet.message.value);
@@ -330,14 +330,14 @@ void HostMember::send(std::uint64_t number) {
   outbox_.push_back({to, packet.place, packet.message});
 }
 
-void HostMember::send_again(Host host) {
+void ProcessMember::send_again(Host host) {
   for (std::uint64_t number = process_.packets_begin(); number < sent_upto_; ++number)
     if (process_.packet(number).to == host) send(number);
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
-std::vector<Rank> HostMember::awaited(OperationNumber call) const {
+std::vector<Rank> ProcessMember::awaited(OperationNumber call) const {
   if (process_.calls() <= call || !owed_.empty())
     return speaks_ ? std::vector<Rank>() : std::vector<Rank>{first_alive(host_)};
   const OperationWindow& window = process_.window();
@@ -349,7 +349,7 @@ std::vector<Rank> HostMember::awaited(OperationNumber call) const {
   return ranks;
 }
 
-bool HostMember::missing(OperationNumber number, std::vector<Rank>& ranks) const {
+bool ProcessMember::missing(OperationNumber number, std::vector<Rank>& ranks) const {
   const Operation& operation = process_.operation(number);
   const Decision& decision = operation.decision();
   ranks = process_.missing_before(number);
@@ -370,13 +370,13 @@ bool HostMember::missing(OperationNumber number, std::vector<Rank>& ranks) const
   return !decision.truncated;
 }
 
-Rank HostMember::culprit(OperationNumber number) const {
+Rank ProcessMember::culprit(OperationNumber number) const {
   const Rank blamed = process_.operation(number).decision().culprit;
   const Host hosts = place_.hosts->back() + 1;
   return blamed == no_rank ? no_rank : blamed < hosts ? ranks_of(blamed).first : blamed - hosts;
 }
 
-void HostMember::release_all() {
+void ProcessMember::release_all() {
   for (const Owed& owed : std::exchange(owed_, {})) buffers_.release(owed.value);
   for (const Held& held : std::exchange(held_, {})) {
     buffers_.release(held.message.value);

@@ -27,19 +27,19 @@
 #include <vector>
 
 #include "collectives/core/ballots.hpp"
-#include "collectives/among/host_process.hpp"
+#include "collectives/among/process_replica.hpp"
 #include "collectives/among/journal.hpp"
 
 namespace ucft::detail {
 
-class HostMember {
+class ProcessMember {
  public:
   struct Place {
     Rank me;
     const std::vector<Host>* hosts;  // of each rank, ascending; the same on all
     int window = 8;
     Optimism optimism = false;
-    std::uint64_t long_bytes = HostProcess::usually_long;
+    std::uint64_t long_bytes = ProcessReplica::usually_long;
     std::vector<Rank> failing_together{};  // processes that are ranks alone: see OperationWindow::Size::hosts
     // Each process is a rank alone.
     bool are_ranks() const { return hosts->back() + 1 == static_cast<Host>(hosts->size()); }
@@ -57,18 +57,18 @@ class HostMember {
   class Caller {
    public:
     virtual ~Caller() = default;
-    // An operation of this rank's process is through; call: HostProcess::internal, or which one it was. Its value is
+    // An operation of this rank's process is through; call: ProcessReplica::internal, or which one it was. Its value is
     // there until the call returns; the operation may be dropped soon after.
     virtual void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) = 0;
   };
-  HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers);
+  ProcessMember(Place place, Journal& journal, Caller& caller, Buffers& buffers);
 
   // The journal may have grown, or may be appended to again.
   void look();
   // Whether on_contribution() is awaited, and for which call: this rank speaks, and its process can take it in.
   bool wants_contribution() const { return process_.ready() && may_append(); }
   OperationNumber next_call() const { return process_.calls(); }
-  void on_contribution(const HostContribution& contribution);
+  void on_contribution(const ProcessContribution& contribution);
   // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
   // does not speak (yet) takes packets, too. False: it came too late, and is forgotten.
   bool on_packet(Rank from, std::uint32_t place, const Message& message);
@@ -96,8 +96,8 @@ class HostMember {
   }                                                    // there was no memory: this rank must leave the others to theirs
   std::size_t held() const { return held_.size(); }    // packets that wait
   std::uint64_t entries() const { return position_; }  // read, or written
-  HostProcess& process() { return process_; }
-  const HostProcess& process() const { return process_; }
+  ProcessReplica& process() { return process_; }
+  const ProcessReplica& process() const { return process_; }
 
   // The ranks whose packets, or whose entries in the journal, its host needs next for that call. Empty: none, or this
   // rank.
@@ -109,7 +109,7 @@ class HostMember {
   // nobody.
   Rank culprit(OperationNumber number) const;
   void release_all();
-  void release_rooms() { process_.release_rooms(); }  // HostProcess's
+  void release_rooms() { process_.release_rooms(); }  // ProcessReplica's
 
  private:
   struct Held {
@@ -152,7 +152,7 @@ class HostMember {
   Journal& journal_;
   Caller& caller_;
   Buffers& buffers_;
-  HostProcess process_;
+  ProcessReplica process_;
   std::uint64_t position_ = 0;
   struct Owed {
     OperationNumber call, number;
