@@ -1,8 +1,8 @@
 // Hosts as processes, in one process. It has the ProcessMember objects of all ranks and packets between hosts. The
-// ranks of a host share memory, with the gift of each and the journal. Single ranks die between any two of their stores into
-// shared memory and sends. Every survivor hears of a death at some later event, and sees what is stored in its host's
-// memory at some later event, too. (host_world.hpp has the steps of a host's ranks among themselves; here a rank's gift
-// is a word.)
+// ranks of a host share memory, with the gift of each and the journal. Single ranks die between any two of their stores
+// into shared memory and sends. Every survivor hears of a death at some later event, and sees what is stored in its
+// host's memory at some later event, too. (host_world.hpp has the steps of a host's ranks among themselves; here a
+// rank's gift is a word.)
 #pragma once
 
 #include <deque>
