@@ -322,7 +322,7 @@ class World {
     if (uses_cycles(plan.algorithm)) plan.rounds = limit_;
     if (plan.algorithm == GossipAlgorithm::ardb && run_.stop == GossipStop::model) plan.rounds = std::max(1, limit_);
     const GossipSchedule schedule(plan);
-    limit_ = uses_cycles(plan.algorithm) ? limit_ : schedule.rounds();
+    limit_ = schedule.rounds();
     make_ranks(&schedule);
     if (look(0)) return;
     const std::size_t length = at(0).row_length();
