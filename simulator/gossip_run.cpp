@@ -9,39 +9,30 @@
 #include <deque>
 #include <limits>
 #include <numbers>
-#include <numeric>
 #include <unordered_map>
 
-#include "collectives/gossip/agreement_table.hpp"
 #include "simulator/event_queue.hpp"
+#include "simulator/gossip_by_rounds.hpp"
 
 namespace ucft::detail::simulator {
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr int rounds_limit = 10000000;
-
-// Invariants after every event, in debug builds: they cost as much as the rest.
-#ifdef UCFT_CHECK_EVENTS
-constexpr bool are_events_checked = true;
-#else
-constexpr bool are_events_checked = false;
-#endif
+constexpr int most_rounds = 10000000;
 
 double normal_value(std::uint64_t seed, std::uint64_t rank) {  // Box and Muller
   const double u = 1 - uniform_value(seed, rank), v = uniform_value(~seed, rank);
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
-double value_of(const GossipRun& run, Rank rank, int index) {
-  if (run.data_function) return run.data_function(rank, index);
-  return gossip_value(run.data, run.seed, run.plan.neighbourhood.ranks, rank, index);
-}
-double weight_of(const GossipRun& run, Rank rank) {
-  return run.aggregate == GossipAggregate::sum_one_hot && rank != 0 ? 0 : 1;
+int rounds_limit(const GossipRun& run) {
+  if (run.stop == GossipStop::model) return rounds_for(run.plan, run.eps);
+  if (run.rounds > 0 || run.plan.neighbourhood.ranks == 1) return run.rounds;
+  return std::min(most_rounds, 10 * rounds_for(run.plan, run.eps) + 100);
 }
 
+// Asynchronous algorithms.
 template <class Real>
 class World {
  public:
@@ -52,19 +43,14 @@ class World {
         k_(static_cast<std::size_t>(run.values)),
         slowness_(n_, run.slow, {}, run.seed),
         random_(mixed(run.seed, 0x6661756c74u)) {
-    limit_ = run.stop == GossipStop::model ? rounds_for(run.plan, run.eps) : run.rounds;
-    if (limit_ == 0 && run.stop != GossipStop::model && n_ > 1)
-      limit_ = std::min(rounds_limit, 10 * rounds_for(run.plan, run.eps) + 100);
+    limit_ = rounds_limit(run);
     dead_.assign(static_cast<std::size_t>(n_), false);
-    known_dead_ = dead_;
     estimate_.resize(k_);
     set_truth();
   }
 
   GossipResult run() {
-    if (goes_by_rounds(run_.plan.algorithm))
-      by_rounds();
-    else if (run_.lock_step)
+    if (run_.lock_step)
       in_lock_step();
     else
       asynchronously();
@@ -282,13 +268,13 @@ class World {
       if (link >= 0) at(rank).on_failure(link);
     }
   }
-  void do_flip(const BitFlip& planned, int links_used) {
+  void do_flip(const BitFlip& planned) {
     if (run_.faults.target == FlipTarget::message) {
       message_bit_ = planned.bit;  // the next message
       return;
     }
     const Rank rank = planned.rank == no_rank ? live_rank() : planned.rank;
-    if (!is_dead(rank)) flip_state(rank, links_used >= 0 ? links_used : at(rank).links(), planned.bit);
+    if (!is_dead(rank)) flip_state(rank, at(rank).links(), planned.bit);
   }
   void break_link(const LinkFailure& failure) {
     for (const auto& [one, other] : {std::pair{failure.a, failure.b}, std::pair{failure.b, failure.a}}) {
@@ -297,107 +283,15 @@ class World {
     }
   }
 
-  // ---- by rounds ----------------------------------------------------------------------------------------------------
-
-  void make_ranks(const GossipSchedule* schedule) {
+  void make_ranks() {
     ranks_.reserve(static_cast<std::size_t>(n_));
     const bool lists = run_.plan.neighbourhood.topology != GossipTopology::complete || uses_flows(run_.plan.algorithm);
     std::vector<Real> values(k_);
     for (Rank rank = 0; rank < n_; ++rank) {
       for (std::size_t i = 0; i < k_; ++i) values[i] = static_cast<Real>(value_of(run_, rank, static_cast<int>(i)));
       const auto weight = static_cast<Real>(weight_of(run_, rank));
-      if (schedule != nullptr)
-        ranks_.emplace_back(run_.plan, *schedule, values, weight);
-      else
-        ranks_.emplace_back(run_.plan, rank, values, weight, lists);
+      ranks_.emplace_back(run_.plan, rank, values, weight, lists);
     }
-  }
-
-  // All ranks send, then all receive. Deaths and flips happen between two rounds.
-  void by_rounds() {
-    GossipPlan plan = run_.plan;
-    const bool keeps_all_flows = uses_cycles(plan.algorithm) && uses_flows(plan.algorithm) && plan.cycles == 0;
-    if (keeps_all_flows && run_.rounds == 0 && run_.stop != GossipStop::model)
-      limit_ = std::min(limit_, 3 * rounds_for(run_.plan, run_.eps) + 10);
-    if (uses_cycles(plan.algorithm)) plan.rounds = limit_;
-    if (plan.algorithm == GossipAlgorithm::ardb && run_.stop == GossipStop::model) plan.rounds = std::max(1, limit_);
-    const GossipSchedule schedule(plan);
-    limit_ = schedule.rounds();
-    make_ranks(&schedule);
-    if (look(0)) return;
-    const std::size_t length = at(0).row_length();
-    std::vector<Real> rows(static_cast<std::size_t>(n_) * length);
-    std::vector<bool> sent(static_cast<std::size_t>(n_));
-    std::vector<std::pair<int, Rank>> untold;
-    for (int round = 0; !stopped_; ++round) {
-      faults_before(round, untold, schedule);
-      for (Rank rank = 0; rank < n_; ++rank) {
-        sent[static_cast<std::size_t>(rank)] = false;
-        const GossipRound now = schedule.round(rank, round);
-        if (is_dead(rank) || now.to == no_rank || known_dead_[static_cast<std::size_t>(now.to)]) continue;
-        if (run_.faults.target != FlipTarget::message && flips_now()) flip_state(rank, used_links(schedule, round), -1);
-        if (asks()) correct_flows(rank, schedule);
-        out_.clear();
-        at(rank).push(now.link_to, out_);
-        if (out_.empty()) at(rank).settle(now.link_to, out_);
-        const Mass<Real> row{rows.data() + static_cast<std::size_t>(rank) * length, length};
-        copy<Real>(row, out_.row(out_.sends().front()));
-        sent[static_cast<std::size_t>(rank)] = survives_the_way(rank, now.to, row) && !is_dead(now.to);
-      }
-      for (Rank rank = 0; rank < n_; ++rank) {
-        const GossipRound now = schedule.round(rank, round);
-        if (is_dead(rank) || now.from == no_rank) continue;
-        const bool has_come = sent[static_cast<std::size_t>(now.from)];
-        const ConstMass<Real> row{rows.data() + static_cast<std::size_t>(now.from) * length, has_come ? length : 0};
-        out_.clear();
-        if (asks() && !is_dead(now.from) && !at(rank).is_good(row))
-          ask(rank, now.link_from, schedule);
-        else if (has_come)
-          at(rank).on_message({now.link_from, 0, 0, row}, out_);
-      }
-      stopped_ = look(round + 1) || (is_time_to_agree(round + 1) && agrees());
-    }
-  }
-  // hpfcc: see GossipByRounds. Where no message is on its way answers are there at once.
-  bool asks() const { return run_.plan.algorithm == GossipAlgorithm::hpfcc; }
-  void correct_flows(Rank rank, const GossipSchedule& schedule) {
-    std::vector<int> bad;
-    at(rank).add_bad_links(bad);
-    for (const int link : bad) ask(rank, link, schedule);
-  }
-  void ask(Rank rank, int link, const GossipSchedule& schedule) {
-    const Rank end = schedule.end(rank, link);
-    ++result_.messages;
-    result_.hops += hops_of(rank, end);
-    if (is_dead(end)) return at(rank).take_answer(link, {});
-    out_.clear();
-    at(end).answer(link ^ 1, out_);
-    const Mass<Real> row = out_.row(out_.sends().front());
-    at(rank).take_answer(link, survives_the_way(end, rank, row) ? ConstMass<Real>(row) : ConstMass<Real>{});
-  }
-  int used_links(const GossipSchedule& schedule, int round) const {
-    return std::min(schedule.links(), 2 * std::max(1, round));
-  }
-
-  void faults_before(int round, std::vector<std::pair<int, Rank>>& untold, const GossipSchedule& schedule) {
-    for (const RankDeath& death : run_.faults.deaths)
-      if (std::ceil(death.time) == round && !is_dead(death.rank)) {
-        kill(death.rank);
-        untold.emplace_back(round + static_cast<int>(std::ceil(run_.faults.detection_delay)), death.rank);
-      }
-    for (const auto& [when, failed] : untold) {
-      if (when != round) continue;
-      known_dead_[static_cast<std::size_t>(failed)] = true;
-      for (int each = 0; uses_cycles(run_.plan.algorithm) && each < std::min(schedule.rounds(), schedule.links() / 2);
-           ++each)
-        for (Rank rank = 0; rank < n_; ++rank) {
-          const GossipRound with = schedule.round(rank, each);
-          if (with.to == failed) at(rank).on_failure(with.link_to);
-          if (with.from == failed) at(rank).on_failure(with.link_from);
-        }
-    }
-    for (const BitFlip& planned : run_.faults.flips)
-      if (std::ceil(planned.time) == round) do_flip(planned, used_links(schedule, round));
   }
 
   // ---- any time, and lock step --------------------------------------------------------------------------------------
@@ -449,7 +343,7 @@ class World {
   }
 
   void in_lock_step() {
-    make_ranks(nullptr);
+    make_ranks();
     if (look(0)) return;
     std::deque<Flight> flights;
     std::vector<std::pair<int, Rank>> untold;
@@ -464,7 +358,7 @@ class World {
       for (const LinkFailure& failure : run_.faults.links)
         if (std::ceil(failure.time) == round) break_link(failure);
       for (const BitFlip& planned : run_.faults.flips)
-        if (std::ceil(planned.time) == round) do_flip(planned, -1);
+        if (std::ceil(planned.time) == round) do_flip(planned);
       for (Rank rank = 0; rank < n_; ++rank) {
         if (is_dead(rank)) continue;
         push(rank, static_cast<std::uint64_t>(round));
@@ -486,7 +380,7 @@ class World {
   }
 
   void asynchronously() {
-    make_ranks(nullptr);
+    make_ranks();
     if (look(0)) return;
     iterations_.assign(static_cast<std::size_t>(n_), 0);
     for (Rank rank = 0; rank < n_; ++rank)
@@ -528,7 +422,7 @@ class World {
         }
         case Kind::told: tell_neighbours(rank); break;
         case Kind::link: break_link(run_.faults.links[event.index]); break;
-        case Kind::flip: do_flip(run_.faults.flips[event.index], -1); break;
+        case Kind::flip: do_flip(run_.faults.flips[event.index]); break;
         case Kind::tick:
           stopped_ = look(static_cast<int>(event.index));
           if (is_time_to_agree(static_cast<int>(event.index)) && !stopped_) {
@@ -665,7 +559,7 @@ class World {
   std::vector<GossipRank<Real>> ranks_;
   GossipOutbox<Real> out_;
   GossipResult result_;
-  std::vector<bool> dead_, known_dead_;  // known_dead_: to all, by rounds
+  std::vector<bool> dead_;
   std::vector<double> truth_all_, truth_survivors_;
   std::vector<Real> estimate_;
   std::vector<long double> balance_ = std::vector<long double>(k_ + 1, 0);
@@ -702,7 +596,24 @@ double memory_of(const GossipRun& run) {
   return n * (sizeof(GossipRank<double>) + 200 + links * (8 + flows * (run.values + 2) * number));
 }
 
+template <class Real>
+GossipResult simulate_as(const GossipRun& run, const GossipProgress& progress) {
+  if (!goes_by_rounds(run.plan.algorithm)) return World<Real>(run, progress).run();
+  GossipResult result;
+  ScheduledGossip<Real>(run, progress, rounds_limit(run), result).run();
+  return result;
+}
+
 }  // namespace
+
+double value_of(const GossipRun& run, Rank rank, int index) {
+  if (run.data_function) return run.data_function(rank, index);
+  return gossip_value(run.data, run.seed, run.plan.neighbourhood.ranks, rank, index);
+}
+
+double weight_of(const GossipRun& run, Rank rank) {
+  return run.aggregate == GossipAggregate::sum_one_hot && rank != 0 ? 0 : 1;
+}
 
 double gossip_value(GossipData data, std::uint64_t seed, Rank ranks, Rank rank, int index) {
   if (index > 0) seed = mixed(seed, static_cast<std::uint64_t>(index));
@@ -744,7 +655,7 @@ std::string problem_with(const GossipRun& run) {
 }
 
 GossipResult simulate(const GossipRun& run, const GossipProgress& progress) {
-  return run.single_precision ? World<float>(run, progress).run() : World<double>(run, progress).run();
+  return run.single_precision ? simulate_as<float>(run, progress) : simulate_as<double>(run, progress);
 }
 
 }  // namespace ucft::detail::simulator
