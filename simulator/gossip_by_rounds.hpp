@@ -2,10 +2,11 @@
 // rounds.
 #pragma once
 
+#include <deque>
 #include <utility>
 
 #include "simulator/gossip_agreement.hpp"
-#include "simulator/gossip_network.hpp"
+#include "simulator/gossip_exchange.hpp"
 #include "simulator/gossip_observer.hpp"
 
 namespace ucft::detail::simulator {
@@ -38,6 +39,35 @@ class DeathsByRound {
   const GossipFaults& faults_;
   std::vector<RankDeath> told_;  // time: the round before which the others are told
 };
+
+// An asynchronous algorithm by rounds.
+template <class Real>
+void simulate_in_lock_step(const GossipRun& run, const GossipProgress& progress, int limit, GossipResult& result) {
+  GossipRanks<Real> ranks(run, result);
+  SimulatedFaults<Real> faults(run, result);
+  GossipExchange<Real> exchange(run, result, ranks, faults);
+  GossipAgreement<Real> agreement(run, result, ranks);
+  GossipObserver<Real> observer(run, result, progress, ranks, limit);
+  DeathsByRound deaths(run.faults);
+  std::deque<GossipFlight<Real>> flights;
+  const auto send = [&](GossipFlight<Real>&& flight) { flights.push_back(std::move(flight)); };
+  bool is_over = observer.look(0);
+  for (int round = 0; !is_over; ++round) {
+    for (const Rank failed : deaths.before(round, ranks)) ranks.tell_neighbours(failed);
+    each_before(round, run.faults.links, [&](const LinkFailure& failure) { ranks.break_link(failure); });
+    each_before(round, run.faults.flips, [&](const BitFlip& planned) { faults.flip(planned, ranks); });
+    for (Rank rank = 0; rank < ranks.count(); ++rank)
+      if (!ranks.is_dead(rank)) exchange.push(rank, static_cast<std::uint64_t>(round), send);
+    while (!flights.empty()) {
+      const GossipFlight<Real> flight = std::move(flights.front());
+      flights.pop_front();
+      exchange.deliver(flight, send);
+    }
+    if (agreement.is_due(round + 1)) exchange.settle_all();
+    is_over = observer.look(round + 1) || (agreement.is_due(round + 1) && agreement.is_reached());
+  }
+  observer.finish();
+}
 
 // An algorithm that goes by rounds.
 template <class Real>
