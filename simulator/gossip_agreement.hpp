@@ -36,8 +36,9 @@ class GossipAgreement {
         ranges[i].low = std::min(ranges[i].low, static_cast<double>(estimate[i]));
         ranges[i].high = std::max(ranges[i].high, static_cast<double>(estimate[i]));
       }
-      weights += static_cast<double>(weight_now(rank));
-      sizes += std::abs(static_cast<double>(weight_now(rank)));
+      const auto weight = static_cast<double>(weight_now(rank));
+      weights += weight;
+      sizes += std::abs(weight);
     }
     ErrorBound bound(1, sizes / weights);
     for (const EstimateRange& range : ranges) bound.add(range);

@@ -1,4 +1,7 @@
 // The ranks of a simulated gossip run: their state, their estimates, and which of them have died.
+//
+// All parts of a run refer to what is asked for and to the result, which must outlive them. A part writes its own
+// fields of the result. Exceptions: messages, and the rounds of an asynchronous run that has ended by agreement.
 #pragma once
 
 #include <cmath>
