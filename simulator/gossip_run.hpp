@@ -116,7 +116,10 @@ struct LargeRun {
 bool can_run_large(const GossipRun& run);
 LargeResult simulate_large(const LargeRun& run, const GossipProgress& progress = {});
 
-// The value that a rank gives in its place `index`.
+// The value that a rank gives in its place `index`, and its weight.
+double value_of(const GossipRun& run, Rank rank, int index);
+double weight_of(const GossipRun& run, Rank rank);
+// A value of generated data.
 double gossip_value(GossipData data, std::uint64_t seed, Rank ranks, Rank rank, int index);
 // Uniform in [0, 1).
 inline double uniform_value(std::uint64_t seed, std::uint64_t rank) {

@@ -114,6 +114,17 @@ TEST(Rounds, TheSameSeedGivesTheSameBits) {
   }
 }
 
+TEST(Rounds, OneRankByRoundsHasNoneToMake) {
+  for (GossipAlgorithm algorithm : all_of(goes_by_rounds)) {
+    GossipRun run = run_of(algorithm, GossipTopology::complete, 1, 1e-9);
+    run.rounds = 5;
+    run.all_rounds = true;
+    const GossipResult result = simulate(run);
+    EXPECT_EQ(result.rounds, 0) << gossip_algorithm_name(algorithm);
+    EXPECT_TRUE(result.reached);
+  }
+}
+
 // Casas et al., section 4.4.1: without faults all forms of Push-Flow show exactly the same results.
 TEST(Rounds, TheFormsOfPushFlowAreOneWithoutFaults) {
   GossipRun run = run_of(GossipAlgorithm::push_flow, GossipTopology::hypercube, 32, 1e-12);
