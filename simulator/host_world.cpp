@@ -93,6 +93,7 @@ class HostWorld::Memory {
     return world_.plan_().max_leavers > 0 && load(rank, HostLayout::left()) != 0;
   }
   std::byte* room(HostPlace) { return reinterpret_cast<std::byte*>(room_); }
+  std::byte* destination(OperationNumber, std::uint64_t) { return scratch(0); }
   std::byte* scratch(int level) {
     assert(level < levels);
     return reinterpret_cast<std::byte*>(scratch_[level]);

@@ -44,6 +44,8 @@
 //   bool looks_again()                           whether to look again, in the same call, for what was not there yet
 //   void announce(OperationNumber)               run() only: what this rank gives to it is stored, and will be read
 //   std::byte* scratch(int level)                large_bytes, level 0: or chunk_bytes; for each level of the tree
+//   std::byte* destination(OperationNumber, offset)            where to combine a chunk that is delivered then:
+//                                                chunk_bytes, such as scratch(0)
 //   void deliver(OperationNumber, offset, const std::byte*, bytes)            (a chunk of) a result, to be finished
 //   void deliver_finished(OperationNumber, offset, const std::byte*, bytes)   a chunk that is
 //   void deliver_block(OperationNumber, Rank, const std::byte*, bytes)        an allgather's, of each contributor
@@ -563,7 +565,9 @@ class HostStage {
 
   template <class Memory>
   static void deliver_chunk(const HostReading<Memory>& all, std::uint64_t chunk) {
-    all.memory().deliver(all.number(), all.offset_of_chunk(chunk), all.combined_chunk(chunk, all.memory().scratch(0)),
+    const std::uint64_t offset = all.offset_of_chunk(chunk);
+    all.memory().deliver(all.number(), offset,
+                         all.combined_chunk(chunk, all.memory().destination(all.number(), offset)),
                          all.bytes_of_chunk(chunk));
   }
 

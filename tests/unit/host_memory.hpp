@@ -81,6 +81,7 @@ class SharedMemory {
   bool is_final(Rank rank) { return is_dead(rank); }
   static void announce(OperationNumber) {}
   bool is_dead(Rank rank) { return rank != me_ && shared_.proved_dead[rank].load(std::memory_order_acquire) != 0; }
+  std::byte* destination(OperationNumber, std::uint64_t) { return scratch(0); }
   std::byte* scratch(int level) { return scratch_[level].data(); }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     std::vector<std::byte>& all = delivered_[number].data;

@@ -93,6 +93,12 @@ class HostEngine::Memory {
     return operations_.context_.host_work().scratch(
         level, level == 0 ? std::max(layout.large_bytes, layout.chunk_bytes) : layout.large_bytes);
   }
+  // In the caller's memory. But what has yet to be finished may take more there than its result.
+  std::byte* destination(OperationNumber number, std::uint64_t offset) {
+    const Request& request = *operations_.slot(number);
+    if (request.arguments.reduction.finishes()) return scratch(0);
+    return static_cast<std::byte*>(request.receive) + offset;
+  }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     const Request& request = *operations_.slot(number);
     if (request.arguments.reduction.finishes()) [[unlikely]]
@@ -108,6 +114,7 @@ class HostEngine::Memory {
   }
   static void put(const Request& request, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
+    if (data == to) return;
     if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
       host_stream(to, data, bytes);
     else
@@ -198,6 +205,13 @@ HostCall HostEngine::call_of(const Arguments& arguments) {
   call.signature = arguments.signature();
   call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
   return call;
+}
+
+// The root of a reduce alone reads what it gives, so that may stay where the caller has it.
+bool HostEngine::reads_alone(const Request& request, const HostCall& call) const {
+  return call.pattern.to_root() && call.root == me_ && stage_.bytes_given(call) >= lent_from &&
+         !call.reduction.widens() && request.send != request.receive &&
+         reinterpret_cast<std::uintptr_t>(request.send) % sizeof(HostWord) == 0;
 }
 
 // For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it.
@@ -345,7 +359,9 @@ ucft_status_t HostEngine::post(Request& request) {
   HostCall& call = *request.host_call;
   HostData data{static_cast<const std::byte*>(request.send)};
   call.lacks_memory = request.lacks_memory;
-  if (!layout_.is_inline(stage_.bytes_given(call))) {
+  if (reads_alone(request, call)) {
+    data = {nullptr, slabs_->place_of(data.data), 0};
+  } else if (!layout_.is_inline(stage_.bytes_given(call))) {
     Room given{stage_.next(), no_buffer, false, nullptr};
     if (room_count_ > 0) free_rooms(larges_ > 0 || room_count_ == rooms_.size());
     if (room_count_ == rooms_.size()) return UCFT_ERR_BUSY;

@@ -78,6 +78,7 @@ class HostEngine : public Engine {
   void describe(const HostCall& call, OperationNumber number);
   Looks looks_in_call(bool waits) const;
   bool find_places(std::uint64_t bytes);
+  bool reads_alone(const Request& request, const HostCall& call) const;
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
   void complete_alone(Request& request) const;
