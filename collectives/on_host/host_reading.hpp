@@ -95,7 +95,15 @@ class HostReading {
   HostPlace data_place(Rank x, HostPlace cell, std::uint64_t bytes) const {
     return layout_.is_inline(bytes) ? cell + 2 : memory_.load(x, cell + 2);
   }
-  HostPlace value_place(Rank x, std::uint64_t bytes) const { return data_place(x, cell_, bytes); }
+  HostPlace value_place(Rank x, std::uint64_t bytes) const {
+    return x == seat_.me && call_.kept != 0 ? call_.kept : data_place(x, cell_, bytes);
+  }
+  // V[x] has data that x has kept for itself. So it has posted something else than this rank, which needs them.
+  bool keeps_data(Rank x) const {
+    const std::uint32_t count = note_of(x).count;
+    return x != seat_.me && (count & HostNote::is_root) == 0 && !layout_.is_inline(count) &&
+           memory_.load(x, cell_ + 2) == 0;
+  }
   // Where x, whose V is there, combines.
   HostPlace combined_place(Rank x) const { return memory_.load(x, cell_ + 3); }
   // Adds the note of V[x] to the result, if it is there. True if there are data in it.
@@ -113,7 +121,8 @@ class HostReading {
   // The result of all ranks, once all are settled.
   HostResult result_of_all() const {
     HostResult all;
-    for (Rank x = 0; x < seat_.ranks; ++x) add_note(x, all);
+    for (Rank x = 0; x < seat_.ranks; ++x)
+      if (add_note(x, all) && keeps_data(x)) merge({Outcome::mismatch, x, 0}, all);
     return all;
   }
 

@@ -181,7 +181,7 @@ class HostStage {
     const std::uint64_t bytes = bytes_given(call);
     assert(bytes <= 0xffffffff);
     if (!layout_.is_inline(bytes)) {
-      memory.store(place + 2, given.place);
+      memory.store(place + 2, call.kept != 0 ? 0 : given.place);
       memory.store(place + 3, given.combined);
       if (layout_.is_large(bytes) && call.pattern.sums_for_all()) clear_stamps(reading(memory, number), given.combined);
     }
@@ -442,6 +442,7 @@ class HostStage {
     if (!all.is_there(root)) {
       got.result.outcome = Outcome::root_failed;
     } else if (all.add_note(root, got.result) && root != seat_.me) {
+      if (all.keeps_data(root)) return finish(all, {{Outcome::mismatch, root, 0}, nullptr});
       got.data = all.memory().read(root, all.value_place(root, all.call().bytes()), all.call().bytes());
     }
     return finish(all, got);

@@ -180,5 +180,65 @@ TEST(HostSlab, ChunksCoverTheDataAndAreSharedOut) {
     }
 }
 
+// The root of a long reduce keeps what it gives where it is. Another rank that has posted something else with the same
+// signature has a mismatch, and looks nowhere.
+TEST(HostStage, DataThatARankHasKeptAreForItAlone) {
+  const Pattern reduce = Reduce::row.pattern();
+  const struct {
+    Pattern pattern;
+    Rank root;
+    bool is_same;
+  } others[] = {{reduce, 0, true},
+                {reduce, 1, false},
+                {Allreduce::row.pattern(), 0, false},
+                {Allgather::row.pattern(), 0, false},
+                {Broadcast::row.pattern(), 0, false}};
+  for (const auto& other : others) {
+    const HostLayout layout{4, 4 * 8, 6 * 8, 2 * 8};
+    const auto bytes = std::make_unique<std::byte[]>(Shared::bytes(layout, 2));
+    const Shared shared = Shared::in(bytes.get(), layout, 2);
+    SharedMemory memory[] = {{shared, 0}, {shared, 1}};
+    const auto tree = std::make_shared<HostTree>(HostTree::of_degree(2, 0));
+    HostStage stage[] = {{{0, 2, 1, 0}, layout, tree}, {{1, 2, 1, 0}, layout, tree}};
+    HostCall call = host_call(0, 2, 9);
+    call.count = 9;
+    call.pattern = reduce;
+    call.root = 0;
+    std::vector<std::uint64_t> data(call.count);
+    for (const Rank rank : {0, 1}) {
+      for (std::uint64_t i = 0; i < call.count; ++i) data[i] = host_given(rank, 0, i);
+      HostData given{reinterpret_cast<const std::byte*>(data.data()), shared.area(0), shared.area(1)};
+      if (rank == 0) {
+        memory[0].write(shared.area(0), given.data, call.bytes());
+        call.kept = shared.area(0);
+        given = {};
+      } else {
+        call.kept = 0;
+        call.pattern = other.pattern;
+        call.root = other.root;
+      }
+      stage[rank].post(memory[rank], call, given);
+    }
+    EXPECT_EQ(memory[1].load(0, layout.value(0) + 2), 0u);
+    for (int turn = 0; turn < 3; ++turn)
+      for (const Rank rank : {0, 1}) stage[rank].progress(memory[rank], [](OperationNumber) {});
+    const Rank reader = other.is_same ? 0 : 1;
+    ASSERT_TRUE(stage[reader].finished(0));
+    const HostResult result = stage[reader].result(0);
+    EXPECT_EQ(result.outcome, other.is_same ? Outcome::success : Outcome::mismatch);
+    EXPECT_EQ(result.culprit, other.is_same ? no_rank : 0);
+    const std::vector<std::byte> got = memory[reader].take(0).data;
+    if (!other.is_same) EXPECT_TRUE(got.empty());
+    if (!other.is_same) continue;
+    EXPECT_EQ(result.contributors, 2u);
+    ASSERT_EQ(got.size(), call.bytes());
+    for (std::uint64_t i = 0; i < call.count; ++i) {
+      std::uint64_t word;
+      std::memcpy(&word, got.data() + i * sizeof word, sizeof word);
+      EXPECT_EQ(word, host_given(0, 0, i) + host_given(1, 0, i));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ucft::detail::test

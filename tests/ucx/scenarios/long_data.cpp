@@ -139,27 +139,27 @@ struct UpperHalf {
   std::uint16_t bits;
 };
 
-// To each root in turns: apart and in place, from aligned memory and from other memory. The root alone gets something,
+// To each root in turns: apart and in place, in aligned memory and in other memory. The root alone gets something,
 // and what the ranks give stays as it is.
 template <class Element>
 void reduce_to(int root, std::uint64_t count, ucft_dtype_t dtype, ucft_op_t op, bool in_place) {
   const std::uint64_t shift = in_place ? 0 : count % 2 * sizeof(Element) / 2, bytes = count * sizeof(Element);
-  std::vector<std::byte> in(shift + bytes), out(bytes, std::byte{0x5a});
+  std::vector<std::byte> in(shift + bytes), out(shift + bytes, std::byte{0x5a});
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto value = static_cast<Element>(given_by(rank_, i, root));
     std::memcpy(in.data() + shift + i * sizeof value, &value, sizeof value);
   }
   const std::vector<std::byte> given = in, untouched = out;
   const bool here = in_place && rank_ == root;
-  check(ucft_reduce(comm, here ? UCFT_IN_PLACE : in.data() + shift, here ? in.data() : out.data(), count, dtype, op,
-                    root, nullptr, nullptr),
+  check(ucft_reduce(comm, here ? UCFT_IN_PLACE : in.data() + shift, here ? in.data() : out.data() + shift, count, dtype,
+                    op, root, nullptr, nullptr),
         "reduce");
   if (!here && in != given) wrong("root {}, {} elements: what was given has changed", root, count);
   if (rank_ != root && out != untouched) wrong("root {}, {} elements: not for this rank", root, count);
   if (rank_ != root) return;
   for (std::uint64_t i = 0; i < count; ++i) {
     Element found;
-    std::memcpy(&found, (here ? in : out).data() + i * sizeof found, sizeof found);
+    std::memcpy(&found, (here ? in : out).data() + shift + i * sizeof found, sizeof found);
     const double sum = given_by(0, i, root) * (size_ * (size_ + 1) / 2);
     const auto wanted = static_cast<Element>(op == UCFT_AVG ? sum / size_ : sum);
     if (found != wanted) wrong("root {}, {} elements: element {}", root, count, i);
@@ -173,6 +173,7 @@ RANKS(long_reduces) {
         reduce_to<std::uint64_t>(root, count, UCFT_UINT64, UCFT_SUM, in_place);
         reduce_to<std::uint32_t>(root, count, UCFT_UINT32, UCFT_SUM, in_place);
         reduce_to<double>(root, count, UCFT_DOUBLE, UCFT_AVG, in_place);
+        reduce_to<double>(root, count, UCFT_DOUBLE, UCFT_SUM_REPRODUCIBLE, in_place);
         reduce_to<float>(root, count, UCFT_FLOAT, UCFT_AVG, in_place);
         reduce_to<UpperHalf>(root, count, UCFT_BFLOAT16, UCFT_SUM, in_place);
       }

@@ -93,10 +93,11 @@ class HostEngine::Memory {
     return operations_.context_.host_work().scratch(
         level, level == 0 ? std::max(layout.large_bytes, layout.chunk_bytes) : layout.large_bytes);
   }
-  // In the caller's memory. But what has yet to be finished may take more there than its result.
+  // In the caller's memory. But what has yet to be finished may take more there than its result, and very long results
+  // are stored past the caches.
   std::byte* destination(OperationNumber number, std::uint64_t offset) {
     const Request& request = *operations_.slot(number);
-    if (request.arguments.reduction.finishes()) return scratch(0);
+    if (request.arguments.reduction.finishes() || request.host_call->bytes() >= streamed_from) return scratch(0);
     return static_cast<std::byte*>(request.receive) + offset;
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
@@ -207,9 +208,9 @@ HostCall HostEngine::call_of(const Arguments& arguments) {
   return call;
 }
 
-// The root of a reduce alone reads what it gives, so that may stay where the caller has it.
+// The root of a reduce alone reads what it gives, so long data may stay where the caller has them.
 bool HostEngine::reads_alone(const Request& request, const HostCall& call) const {
-  return call.pattern.to_root() && call.root == me_ && stage_.bytes_given(call) >= lent_from &&
+  return call.pattern.to_root() && call.root == me_ && layout_.is_large(stage_.bytes_given(call)) &&
          !call.reduction.widens() && request.send != request.receive &&
          reinterpret_cast<std::uintptr_t>(request.send) % sizeof(HostWord) == 0;
 }
@@ -359,8 +360,10 @@ ucft_status_t HostEngine::post(Request& request) {
   HostCall& call = *request.host_call;
   HostData data{static_cast<const std::byte*>(request.send)};
   call.lacks_memory = request.lacks_memory;
+  call.kept = 0;
   if (reads_alone(request, call)) {
-    data = {nullptr, slabs_->place_of(data.data), 0};
+    call.kept = slabs_->place_of(data.data);
+    data.data = nullptr;
   } else if (!layout_.is_inline(stage_.bytes_given(call))) {
     Room given{stage_.next(), no_buffer, false, nullptr};
     if (room_count_ > 0) free_rooms(larges_ > 0 || room_count_ == rooms_.size());
