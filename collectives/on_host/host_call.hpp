@@ -17,7 +17,7 @@ struct HostCall {
   std::uint16_t signature = 0;  // differs where ranks post different things
   std::uint16_t what = 0;       // HostNote::what
   bool lacks_memory = false;    // this rank has no data: then there is no result for ranks that would have read them
-  HostPlace kept = 0;           // != 0: this rank's data are there, for it alone, and no other rank is told where
+  HostPlace kept = 0;           // of large data. != 0: they are there, for this rank alone, and no other is told where
 
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }
 };

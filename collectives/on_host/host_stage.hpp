@@ -442,7 +442,6 @@ class HostStage {
     if (!all.is_there(root)) {
       got.result.outcome = Outcome::root_failed;
     } else if (all.add_note(root, got.result) && root != seat_.me) {
-      if (all.keeps_data(root)) return finish(all, {{Outcome::mismatch, root, 0}, nullptr});
       got.data = all.memory().read(root, all.value_place(root, all.call().bytes()), all.call().bytes());
     }
     return finish(all, got);

@@ -36,6 +36,12 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     host_copy(to, from, bytes);
 }
 
+// Whether what is given may be read where the caller has it: as it is, by whole words, and no result is written there.
+bool may_be_read_in_place(const Request& request, const HostCall& call) {
+  return request.send != request.receive && !call.reduction.widens() &&
+         reinterpret_cast<std::uintptr_t>(request.send) % sizeof(HostWord) == 0;
+}
+
 // Into lines that others have read, for others to read. A store to such a line first takes it from their caches. That
 // lasts a few nanoseconds where these are near, and tens where they are far (other dies of the package). In the second
 // case the store goes past the caches, and a reader pays less for that than this rank saves. Of many lines the first
@@ -77,8 +83,8 @@ class HostEngine::Memory {
   }
   std::byte* room(HostPlace first) {
     if (!operations_.readers_are_far_) return slabs_.at(first);
-    return operations_.context_.host_work().scratch(1,
-                                                    operations_.layout_.chunk_bytes);  // no level of a tree is in use
+    // No level of a tree is in use.
+    return operations_.context_.host_work().scratch(1, operations_.layout_.chunk_bytes);
   }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
@@ -211,8 +217,7 @@ HostCall HostEngine::call_of(const Arguments& arguments) {
 // The root of a reduce alone reads what it gives, so long data may stay where the caller has them.
 bool HostEngine::reads_alone(const Request& request, const HostCall& call) const {
   return call.pattern.to_root() && call.root == me_ && layout_.is_large(stage_.bytes_given(call)) &&
-         !call.reduction.widens() && request.send != request.receive &&
-         reinterpret_cast<std::uintptr_t>(request.send) % sizeof(HostWord) == 0;
+         may_be_read_in_place(request, call);
 }
 
 // For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it.
@@ -221,8 +226,7 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   Buffers& buffers = context_.transport().buffers();
   const auto* const send = static_cast<const std::byte*>(request.send);
   const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
-  const bool lends = call.pattern.sums_for_all() && bytes >= lent_from && request.send != request.receive &&
-                     !call.reduction.widens() && reinterpret_cast<std::uintptr_t>(send) % sizeof(HostWord) == 0 &&
+  const bool lends = call.pattern.sums_for_all() && bytes >= lent_from && may_be_read_in_place(request, call) &&
                      context_.transport().is_shared(send, bytes);
   const std::uint64_t wanted = (lends ? 0 : aligned(bytes)) + combined;
   if (wanted > 0) {
