@@ -22,7 +22,7 @@ void ProcessReplica::apply(const JournalEntry& entry) {
   const Message message = message_in(entry);
   const std::uint64_t refused = buffers_.refused();
   switch (entry.what) {
-    case JournalEntry::What::contribution: contribute(entry.contribution); break;
+    case JournalEntry::What::contribution: contribute(*entry.contribution); break;
     case JournalEntry::What::message: take_in(message); break;
     case JournalEntry::What::failure: window_.on_failure(entry.about, outbox_); break;
     case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns, entry.may_gossip); break;

@@ -186,6 +186,18 @@ TEST(HostWorld, BelowADeadInnerNodeTheLivingAreWaitedFor) {
   EXPECT_EQ(world.violation(), "");
 }
 
+// 0 is dead, and has given nothing. 1 and 2 have given, and died before they made the sums of their subtrees.
+TEST(HostWorld, SumsThatDeadInnerNodesHaveNotMadeAreKeptApart) {
+  HostWorld world({.ranks = 7, .degree = 2, .program = {allreduce}, .max_deaths = 3});
+  for (Rank inner : {1, 2}) make(world, What::post, inner);
+  for (Rank dead : {0, 1, 2}) world.happen({What::death, dead});
+  for (Rank dead : {0, 1, 2}) world.happen({What::news, 3, dead});
+  for (Rank leaf : {4, 5, 6, 3}) make(world, What::post, leaf);
+  make(world, What::progress, 3);
+  EXPECT_TRUE(may(world, What::close, 3));
+  EXPECT_EQ(world.violation(), "");
+}
+
 // 0 has given something to the first operation, and died before the second.
 TEST(HostWorld, WhoIsAbsentFromAnOperationIsInThoseBeforeIt) {
   HostWorld world({.ranks = 3, .program = {allreduce, allreduce}, .max_deaths = 1});

@@ -816,5 +816,90 @@ TEST(ProcessMember, ARankAloneThatLeavesIsAnsweredOnce) {
   member.release_all();
 }
 
+// Ranks alone, of which the third is dead. They hand each other their messages, with their places, without delay.
+class TwoOfThree {
+ public:
+  TwoOfThree() {
+    for (Rank me : {0, 1}) {
+      replicas_.push_back(std::make_unique<ProcessReplica>(
+          ProcessReplica::Size{.me = me, .hosts = 3, .are_ranks = true, .has_replicas = false}, buffers_));
+      replicas_.back()->compute();
+      replicas_.back()->apply({.what = JournalEntry::What::failure, .about = 2});
+    }
+  }
+  ~TwoOfThree() {
+    for (const auto& each : replicas_) each->release_all();
+  }
+  void add_all_ones() {
+    for (const auto& each : replicas_) {
+      const Bytes one = word(1);
+      ProcessContribution mine;
+      mine.arguments = sum_of_words(1);
+      mine.contributors = 1;
+      mine.has_value = true;
+      mine.value = one;
+      JournalEntry call;
+      call.what = JournalEntry::What::contribution;
+      call.contribution = &mine;
+      apply(*each, call);
+    }
+    while (hand_over(0) || hand_over(1)) {}
+  }
+  ProcessReplica& operator[](Rank rank) { return *replicas_[static_cast<std::size_t>(rank)]; }
+  std::uint32_t last_place() const { return last_place_; }
+
+ private:
+  static void apply(ProcessReplica& to, const JournalEntry& entry) {
+    to.apply(entry);
+    to.clear_completed();
+    to.make_ready();
+    to.clear_completed();
+  }
+  bool hand_over(Rank from) {
+    ProcessReplica& sender = (*this)[from];
+    const std::uint64_t begin = sender.packets_begin(), end = sender.packets_end();
+    for (std::uint64_t i = begin; i < end; ++i) {
+      const ProcessReplica::Packet& packet = sender.packet(i);
+      if (packet.to == 2) continue;
+      last_place_ = packet.place;
+      JournalEntry entry;
+      entry.what = JournalEntry::What::message;
+      entry.message = packet.message;
+      entry.message.peer = from;
+      const Slice value = packet.message.value;
+      if (value) entry.value = {buffers_.data(value), value.bytes};
+      if (packet.message.list != no_buffer)
+        entry.list = {buffers_.data(packet.message.list), packet.message.list_length * sizeof(std::uint32_t)};
+      if ((*this)[packet.to].admission(from, packet.place, packet.message.operation) == ProcessReplica::Admission::now)
+        apply((*this)[packet.to], entry);
+    }
+    sender.note_sent();
+    return end > begin;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  Buffers buffers_{{[](void* arg, std::size_t bytes) {
+                      auto& all = *static_cast<decltype(chunks_)*>(arg);
+                      return all.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+                    },
+                    &chunks_, 4096}};
+  std::vector<std::unique_ptr<ProcessReplica>> replicas_;
+  std::uint32_t last_place_ = 0;
+};
+
+// A rank that is dead to the others may have planned an operation with another membership.
+TEST(ProcessReplica, AMessageThatWasPlannedWithOtherMembersComesTooLate) {
+  using Admission = ProcessReplica::Admission;
+  TwoOfThree ranks;
+  while (ranks.last_place() == 0 && ranks[0].calls() < 64) ranks.add_all_ones();
+  ASSERT_EQ(ranks.last_place(), 1U) << "planned without rank 2, which results have named";
+  const OperationNumber last = ranks[0].window().next() - 1;
+  ASSERT_EQ(ranks[0].operation(last).members().excluded().size(), 1U);
+  EXPECT_EQ(ranks[0].admission(1, 1, last), Admission::now);
+  EXPECT_EQ(ranks[0].admission(1, 0, last), Admission::late);
+  EXPECT_EQ(ranks[0].admission(1, 2, last), Admission::late);
+  EXPECT_EQ(ranks[0].admission(1, 0, last + 1), Admission::now) << "not planned yet";
+}
+
 }  // namespace
 }  // namespace ucft::detail

@@ -22,7 +22,7 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
       give_(buffers_),
       value_(buffers_) {
   const Arguments& arguments = caller.arguments;
-  if (on_host != nullptr) request_.emplace();
+  if (on_host != nullptr) request_ = std::make_unique<Request>();
   contribution_.call = call;
   contribution_.arguments = arguments;
   Arguments& among = contribution_.arguments;
