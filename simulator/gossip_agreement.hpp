@@ -52,9 +52,13 @@ class GossipAgreement {
     ranks_.at(rank).mass(mass_);
     return mass_.back();
   }
-  // When all links have settled, all weights are there, even if messages crossed before.
+  // When all links have settled, all weights are there, even if messages crossed before. In recursive doubling each
+  // rank has the weight of its block.
   void check_settled() {
-    if (!are_events_checked || run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
+    const GossipAlgorithm algorithm = run_.plan.algorithm;
+    if (!are_events_checked || run_.faults.any() || algorithm == GossipAlgorithm::pcf_printed ||
+        (goes_by_rounds(algorithm) && !uses_cycles(algorithm)))
+      return;
     long double weights = 0, initial = 0;
     for (Rank rank = 0; rank < ranks_.count(); ++rank) {
       weights += static_cast<long double>(weight_now(rank));

@@ -64,7 +64,8 @@ void simulate_in_lock_step(const GossipRun& run, const GossipProgress& progress,
       exchange.deliver(flight, send);
     }
     if (agreement.is_due(round + 1)) exchange.settle_all();
-    is_over = observer.look(round + 1) || (agreement.is_due(round + 1) && agreement.is_reached());
+    const bool do_agree = agreement.is_due(round + 1) && agreement.is_reached();  // in the last round, too
+    is_over = observer.look(round + 1) || do_agree;
   }
   observer.finish();
 }
@@ -88,7 +89,8 @@ class ScheduledGossip {
       take_faults_before(round);
       for (Rank rank = 0; rank < ranks_.count(); ++rank) sent_[static_cast<std::size_t>(rank)] = send(rank, round);
       for (Rank rank = 0; rank < ranks_.count(); ++rank) receive(rank, round);
-      is_over = observer_.look(round + 1) || (agreement_.is_due(round + 1) && agreement_.is_reached());
+      const bool do_agree = agreement_.is_due(round + 1) && agreement_.is_reached();
+      is_over = observer_.look(round + 1) || do_agree;
     }
     observer_.finish();
   }

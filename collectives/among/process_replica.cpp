@@ -19,11 +19,10 @@ ProcessReplica::ProcessReplica(Size size, Buffers& buffers)
 
 void ProcessReplica::apply(const JournalEntry& entry) {
   buffers_.defer_to(computes_ ? nullptr : &deferred_);
-  const Message message = message_in(entry);
   const std::uint64_t refused = buffers_.refused();
   switch (entry.what) {
     case JournalEntry::What::contribution: contribute(*entry.contribution); break;
-    case JournalEntry::What::message: take_in(message); break;
+    case JournalEntry::What::message: take_in(entry); break;
     case JournalEntry::What::failure: window_.on_failure(entry.about, outbox_); break;
     case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns, entry.may_gossip); break;
     case JournalEntry::What::leave:
@@ -39,8 +38,6 @@ void ProcessReplica::apply(const JournalEntry& entry) {
   }
   for (Host host; (host = window_.take_leaver(outbox_)) != no_rank;) let_go_.push_back(host);
   lost_ |= size_.has_replicas && buffers_.refused() != refused;
-  buffers_.release(message.value);
-  buffers_.release(message.list);
   note_named();
   pack();
   buffers_.defer_to(nullptr);
@@ -98,10 +95,12 @@ ProcessReplica::Count& ProcessReplica::count_of(Host host, OperationNumber opera
   return counts.back();
 }
 
-// As with membership, all know what the results up to W operations before have said.
+// As with membership, all know what the results up to W operations before have said. Of ranks alone none is on a host
+// that lives on.
 void ProcessReplica::begin(OperationNumber number, OperationNumber call) {
   Slot& slot = slot_for(number);
   slot.call = call;
+  if (size_.are_ranks) return;
   if (number > 0) slot.missing_before = slot_for(number - 1).missing_before;
   const auto window = static_cast<OperationNumber>(size_.window);
   if (number < window) return;
@@ -201,9 +200,12 @@ Message ProcessReplica::message_in(const JournalEntry& entry) {
   return message;
 }
 
-void ProcessReplica::take_in(const Message& message) {
+void ProcessReplica::take_in(const JournalEntry& entry) {
+  const Message message = message_in(entry);
   if (!size_.are_ranks) ++count_of(message.peer, message.operation).taken;
   window_.on_message(message, outbox_);
+  buffers_.release(message.value);
+  buffers_.release(message.list);
 }
 
 // One that says another number planned with another membership: its sender is dead to the others.
@@ -227,7 +229,7 @@ void ProcessReplica::note_sent() {
 
 void ProcessReplica::clear_completed() {
   if (window_.completed().empty()) return;
-  taken_.insert(taken_.end(), window_.completed().begin(), window_.completed().end());
+  if (!size_.are_ranks) taken_.insert(taken_.end(), window_.completed().begin(), window_.completed().end());
   window_.clear_completed();
   noted_ = 0;
   forget_what_all_have();

@@ -119,7 +119,7 @@ class ProcessReplica {
   void contribute(const ProcessContribution& contribution);
   Operation::Memory memory_for(const ProcessContribution& contribution, const std::vector<Rank>& missing_before);
   Message message_in(const JournalEntry& entry);
-  void take_in(const Message& message);
+  void take_in(const JournalEntry& entry);
   std::uint32_t planned_without(OperationNumber operation) const;
   void note_named();
   void pack();
@@ -147,7 +147,7 @@ class ProcessReplica {
   std::vector<Host> let_go_;
   OperationNumber calls_ = 0;
   std::size_t noted_ = 0;               // of window_.completed()
-  std::vector<OperationNumber> taken_;  // their results are, and a host may not have them yet
+  std::vector<OperationNumber> taken_;  // their results are, and a host may not have them yet; of ranks alone: none
   bool ready_ = false, lost_ = false;
 };
 

@@ -43,7 +43,7 @@ LocalPart::~LocalPart() {
 bool LocalPart::begin() {
   const Arguments& arguments = caller_->arguments;
   HostCall call;
-  call.signature = arguments.signature();
+  if (on_host_ != nullptr) call.signature = arguments.signature();
   call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
   bool has_memory = true;
   if (row_.reduces)
