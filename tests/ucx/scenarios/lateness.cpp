@@ -196,6 +196,25 @@ TEST_P(Scenario, WhoIsLateIsNamed) {
   expect_right(made);
 }
 
+// Rank 0 is late itself: it hears of what rank 1 has posted before it posts anything.
+RANKS(latest_of_all) {
+  const std::string transport = arguments.at(0);
+  const std::uint64_t in = 1;
+  std::uint64_t out = 0;
+  const ucft_request_h request = sum_of_one(comm, in, out);
+  // By its memory, by its messages, or not at all: messages of hosts say nothing of their ranks.
+  const char* const is_known = transport == "tcp"         ? "; 1 posted at least"
+                               : transport == "two_level" ? ""
+                                                          : "; 1 posted";
+  while (rank_ == 0 && !has(look(comm)[1].words, is_known)) check(ucft_progress(context), "progress");
+  check(ucft_post(request), "post");
+  check(ucft_wait(request, UINT64_MAX), "wait");
+  if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
+  check(ucft_request_free(request), "free");
+}
+
+TEST_P(Scenario, WhatIsHeardBeforeTheFirstPostCounts) { expect_right(plan(4, latest_of_all, {GetParam()})); }
+
 // ---- ranks that differ ----------------------------------------------------------------------------------------------
 
 // What may differ: what the others post, what rank 2 does, and what is said of it.

@@ -218,13 +218,15 @@ void ProcessEngine::on_message(const WireHeader& header, const Message& message)
 }
 
 // As calls. How many of the operations that this rank has yet to begin are barriers of the window's own is not known:
-// one at most.
+// one at most. The next one is not if a call can be taken in.
 void ProcessEngine::note_heard(Rank from, OperationNumber operation) {
   const ProcessReplica& process = member_.process();
   OperationNumber posted = process.calls() + operation - window().next();
   if (operation < window().next()) {
     if (operation < window().dropped_upto() || process.call_of(operation) == ProcessReplica::internal) return;
     posted = process.call_of(operation) + 1;
+  } else if (operation == window().next() && process.ready()) {
+    ++posted;
   }
   auto& heard = heard_of_[static_cast<std::size_t>(from)];
   if (heard.load(std::memory_order_relaxed) < posted) heard.store(posted, std::memory_order_relaxed);
