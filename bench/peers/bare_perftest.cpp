@@ -20,6 +20,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bench/peers/bare.hpp"
 #include "bench/peers/peer_perftest.hpp"
 #include "collectives/on_host/host_copy.hpp"
 #include "collectives/reduction/reduction.hpp"
@@ -261,7 +262,5 @@ class Bare {
 
 int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
-  return peer_perftest<Bare>(argument_count, argument_values, "bare", [](const Arguments& arguments) {
-    return std::string(arguments.op == UCFT_SUM ? "" : "sums only: -o sum");
-  });
+  return peer_perftest<Bare>(argument_count, argument_values, "bare", lacks_of_bare);
 }
