@@ -2,8 +2,9 @@
 //
 // They stop pushing, let messages on their way arrive, and settle their links. Then they reduce their smallest and
 // largest estimate and the size of their weights to all. That takes as long as two trips through a binomial tree. The
-// truth is the mean of the estimates by weight. It lies between these two if no weight is negative. Else it is off
-// their middle by at most half of their distance times sum |w| / sum w.
+// truth is the mean of the estimates by weight. (In recursive doubling it is a mean of those of disjoint blocks.) It
+// lies between these two if no weight is negative. Else it is off their middle by at most half of their distance times
+// sum |w| / sum w.
 #pragma once
 
 #include "collectives/gossip/agreement_table.hpp"
@@ -18,8 +19,10 @@ class GossipAgreement {
   GossipAgreement(const GossipRun& run, GossipResult& result, GossipRanks<Real>& ranks)
       : run_(run), result_(result), ranks_(ranks) {}
 
-  bool is_due(int round) const {
-    return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0;
+  // is_last: no round follows.
+  bool is_due(int round, bool is_last) const {
+    return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 &&
+           (is_last || round % run_.check_every == 0);
   }
   double trips() const { return 2 * std::ceil(std::log2(std::max<double>(2, ranks_.count()))); }
   bool is_reached() {
@@ -31,7 +34,10 @@ class GossipAgreement {
     for (Rank rank = 0; rank < ranks_.count(); ++rank) {
       if (ranks_.is_dead(rank)) continue;
       const std::span<const Real> estimate = ranks_.estimate_of(rank);
-      if (estimate.empty()) return false;
+      if (estimate.empty()) {
+        result_.bound = infinity;
+        return false;
+      }
       for (std::size_t i = 0; i < ranges.size(); ++i) {
         ranges[i].low = std::min(ranges[i].low, static_cast<double>(estimate[i]));
         ranges[i].high = std::max(ranges[i].high, static_cast<double>(estimate[i]));

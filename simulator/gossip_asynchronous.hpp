@@ -135,7 +135,7 @@ class AsynchronousGossip {
   void tick(const Event& event) {
     const int round = static_cast<int>(event.index);
     is_over_ = observer_.look(round);
-    if (agreement_.is_due(round) && !is_over_) {
+    if (agreement_.is_due(round, false) && !is_over_) {  // at its end messages are on their way: no agreement
       pauses_ = true;
       if (flights_.empty()) agree(event.time);
     }

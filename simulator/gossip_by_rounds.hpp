@@ -63,9 +63,10 @@ void simulate_in_lock_step(const GossipRun& run, const GossipProgress& progress,
       flights.pop_front();
       exchange.deliver(flight, send);
     }
-    if (agreement.is_due(round + 1)) exchange.settle_all();
-    const bool do_agree = agreement.is_due(round + 1) && agreement.is_reached();  // in the last round, too
-    is_over = observer.look(round + 1) || do_agree;
+    const bool is_due = agreement.is_due(round + 1, round + 1 == limit);
+    if (is_due) exchange.settle_all();
+    const bool has_agreed = is_due && agreement.is_reached();
+    is_over = observer.look(round + 1) || has_agreed;
   }
   observer.finish();
 }
@@ -89,8 +90,8 @@ class ScheduledGossip {
       take_faults_before(round);
       for (Rank rank = 0; rank < ranks_.count(); ++rank) sent_[static_cast<std::size_t>(rank)] = send(rank, round);
       for (Rank rank = 0; rank < ranks_.count(); ++rank) receive(rank, round);
-      const bool do_agree = agreement_.is_due(round + 1) && agreement_.is_reached();
-      is_over = observer_.look(round + 1) || do_agree;
+      const bool has_agreed = agreement_.is_due(round + 1, round + 1 == schedule_.rounds()) && agreement_.is_reached();
+      is_over = observer_.look(round + 1) || has_agreed;
     }
     observer_.finish();
   }

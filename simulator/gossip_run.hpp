@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,8 +75,9 @@ struct GossipResult {
   double error =
       0;  // worst relative error of a live rank (root_only: rank 0's) at the end, against the answer after deaths
   double error_all = 0, error_survivors = 0;
-  double best = 0;   // smallest worst error of any round
-  double bound = 0;  // adaptive: what the ranks themselves knew of their error
+  double best = 0;  // smallest worst error of any round
+  // adaptive: what the ranks themselves knew of their error when they last looked; infinite: nothing
+  double bound = std::numeric_limits<double>::infinity();
   std::int64_t messages = 0, lost = 0, flips = 0, unknown = 0;  // unknown: live ranks without an estimate at the end
   std::int64_t not_a_number = 0;                                // estimates seen that were no finite number
   std::int64_t hops = 0;                                        // of all messages, on the physical topology

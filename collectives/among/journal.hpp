@@ -58,8 +58,8 @@ struct JournalEntry {
   const ProcessContribution* contribution = nullptr;
   Message message{};  // peer: the host that sent it. Its handles mean nothing here
   std::span<const std::byte> value{}, list{};
-  Slice block{};             // value, in a block of the rank that appends, or reads: as above. Not written down
-  Host about = no_rank;      // that has failed, leaves or left
+  Slice block{};         // value, in a block of the rank that appends, or reads: as a contribution's. Not written down
+  Host about = no_rank;  // that has failed, leaves or left
   OperationNumber from = 0;  // of one that leaves; result: whose it is; contribution: its call
   bool was_needed = false;   // of one that left: see OperationWindow::on_left
   bool may_gossip = true;    // turn
@@ -71,10 +71,11 @@ class Journal {
   virtual ~Journal() = default;
   // Whether append() may be called: all that was appended is there.
   virtual bool may_append() const { return true; }
-  // For the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before an entry is
-  // there. A block need not be copied: it is held, and not changed, until no rank needs it.
+  // For the one rank that speaks. Entries are numbered from 0, and copied where other ranks read them. It may be some
+  // time before an entry is there. A block need not be copied: it is held, and not changed, until no rank needs it.
   virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
-  // nullptr: not there yet, or not to be read yet. Valid until the next call; a block as long as it is referred to.
+  // nullptr: not there yet, or not to be read yet. Valid until the next call; a contribution until its operation is
+  // reported, a block as long as it is referred to.
   virtual const JournalEntry* at(std::uint64_t position) = 0;
   // Wakes the other ranks, which may sleep: they have something to do for the entries that were appended.
   virtual void wake() {}
@@ -87,7 +88,7 @@ class OwnJournal final : public Journal {
     end_ = position + 1;
     entry_ = &entry;
   }
-  const JournalEntry* at(std::uint64_t position) override { return position < end_ ? entry_ : nullptr; }
+  const JournalEntry* at(std::uint64_t position) override { return position + 1 == end_ ? entry_ : nullptr; }
 
  private:
   std::uint64_t end_ = 0;

@@ -19,10 +19,11 @@ ProcessReplica::ProcessReplica(Size size, Buffers& buffers)
 
 void ProcessReplica::apply(const JournalEntry& entry) {
   buffers_.defer_to(computes_ ? nullptr : &deferred_);
+  const Message message = entry.what == JournalEntry::What::message ? message_in(entry) : Message{};
   const std::uint64_t refused = buffers_.refused();
   switch (entry.what) {
     case JournalEntry::What::contribution: contribute(*entry.contribution); break;
-    case JournalEntry::What::message: take_in(entry); break;
+    case JournalEntry::What::message: take_in(message); break;
     case JournalEntry::What::failure: window_.on_failure(entry.about, outbox_); break;
     case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns, entry.may_gossip); break;
     case JournalEntry::What::leave:
@@ -38,6 +39,8 @@ void ProcessReplica::apply(const JournalEntry& entry) {
   }
   for (Host host; (host = window_.take_leaver(outbox_)) != no_rank;) let_go_.push_back(host);
   lost_ |= size_.has_replicas && buffers_.refused() != refused;
+  buffers_.release(message.value);
+  buffers_.release(message.list);
   note_named();
   pack();
   buffers_.defer_to(nullptr);
@@ -95,8 +98,8 @@ ProcessReplica::Count& ProcessReplica::count_of(Host host, OperationNumber opera
   return counts.back();
 }
 
-// As with membership, all know what the results up to W operations before have said. Of ranks alone none is on a host
-// that lives on.
+// As with membership, all know what the results up to W operations before have said. Where all processes are ranks
+// alone, no rank is missing on a host that lives.
 void ProcessReplica::begin(OperationNumber number, OperationNumber call) {
   Slot& slot = slot_for(number);
   slot.call = call;
@@ -110,6 +113,7 @@ void ProcessReplica::begin(OperationNumber number, OperationNumber call) {
 }
 
 void ProcessReplica::note_named() {
+  if (size_.are_ranks) return;
   for (; noted_ < window_.completed().size(); ++noted_) {
     const OperationNumber number = window_.completed()[noted_];
     const Operation& operation = window_.operation(number);
@@ -200,12 +204,9 @@ Message ProcessReplica::message_in(const JournalEntry& entry) {
   return message;
 }
 
-void ProcessReplica::take_in(const JournalEntry& entry) {
-  const Message message = message_in(entry);
+void ProcessReplica::take_in(const Message& message) {
   if (!size_.are_ranks) ++count_of(message.peer, message.operation).taken;
   window_.on_message(message, outbox_);
-  buffers_.release(message.value);
-  buffers_.release(message.list);
 }
 
 // One that says another number planned with another membership: its sender is dead to the others.

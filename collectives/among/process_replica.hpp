@@ -119,7 +119,7 @@ class ProcessReplica {
   void contribute(const ProcessContribution& contribution);
   Operation::Memory memory_for(const ProcessContribution& contribution, const std::vector<Rank>& missing_before);
   Message message_in(const JournalEntry& entry);
-  void take_in(const JournalEntry& entry);
+  void take_in(const Message& message);
   std::uint32_t planned_without(OperationNumber operation) const;
   void note_named();
   void pack();

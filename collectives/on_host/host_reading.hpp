@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 #include "collectives/on_host/host_call.hpp"
@@ -52,8 +53,9 @@ class HostSum {
     else
       sum_ = combine_.add(sum_, its, bytes_ / reduction_.carrier_bytes(), into_);
   }
-  // Of memory that the next value may be in, too. Not with two sweeps.
+  // Of memory that the next value may be in, too. Not in two sweeps.
   void add_before_it_changes(const std::byte* its) {
+    assert(!reduction_.sweeps_twice());
     if (sum_ != nullptr) return add(its);
     std::copy(its, its + bytes_, into_);
     sum_ = into_;

@@ -393,6 +393,22 @@ TEST(Stopping, TheRanksOwnBoundHolds) {
       }
 }
 
+// The last round need not be one in which a look is due.
+TEST(Stopping, ARunOfFewRoundsLooksAfterItsLast) {
+  for (Rank ranks : {8, 32}) {
+    GossipRun run = run_of(GossipAlgorithm::recursive_doubling, GossipTopology::complete, ranks, 1e-9);
+    run.stop = GossipStop::adaptive;
+    EXPECT_EQ(simulate(run).bound, 0) << "all have the same sum";
+  }
+  GossipRun run = run_of(GossipAlgorithm::hps, GossipTopology::complete, 16, 1e-9);
+  run.stop = GossipStop::adaptive;
+  run.rounds = 7;
+  const GossipResult result = simulate(run);
+  EXPECT_EQ(result.rounds, 7);
+  EXPECT_LE(result.error, result.bound);
+  EXPECT_LT(result.bound, 1) << "measured";
+}
+
 // All faults at once, from seeds: no rank ends with something that is no number, and nobody runs for ever.
 TEST(Soak, NoMixOfFaultsGivesWhatIsNoNumber) {
   Random random(2026);

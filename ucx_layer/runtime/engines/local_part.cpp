@@ -43,8 +43,10 @@ LocalPart::~LocalPart() {
 bool LocalPart::begin() {
   const Arguments& arguments = caller_->arguments;
   HostCall call;
-  if (on_host_ != nullptr) call.signature = arguments.signature();
-  call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
+  if (on_host_ != nullptr) {
+    call.signature = arguments.signature();
+    call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
+  }
   bool has_memory = true;
   if (row_.reduces)
     has_memory = begin_sum(call);
