@@ -76,7 +76,7 @@ class Connection {
     expect(ucp_ep_create(worker_, &to, &endpoint_) == UCS_OK, "ucp_ep_create");
   }
   ~Connection() {
-    MPI_Barrier(MPI_COMM_WORLD);   // the other rank has all
+    MPI_Barrier(MPI_COMM_WORLD);  // the other rank has all
     ucp_request_param_t param{};
     void* const closing = ucp_ep_close_nbx(endpoint_, &param);
     if (UCS_PTR_IS_PTR(closing)) pending_.push_back(closing);
@@ -158,14 +158,14 @@ class Bare {
     connection_.finish();
   }
 
-  void reduce(std::span<const T>, std::span<T>) { std::abort(); }   // these are refused
+  void reduce(std::span<const T>, std::span<T>) { std::abort(); }  // these are refused
   void broadcast(std::span<T>) { std::abort(); }
   void barrier() { std::abort(); }
 
  private:
   enum class What : std::uint32_t { value, result };
   struct Head {
-    std::uint64_t operation = 0, offset = 0;   // in elements
+    std::uint64_t operation = 0, offset = 0;  // in elements
     What what{};
   };
   struct Early {
@@ -222,7 +222,7 @@ class Bare {
   std::uint64_t operation_ = 0;
   std::span<const T> send_;
   std::span<T> recv_;
-  std::size_t got_[2] = {}, used_heads_ = 0;   // elements of this operation, by What
+  std::size_t got_[2] = {}, used_heads_ = 0;  // elements of this operation, by What
   std::vector<Head> heads_;
   std::vector<Early> early_;
   Connection connection_;
