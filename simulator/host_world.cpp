@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t elements = 1;       // of a payload, and of a chunk: one word, so that an access is one
 constexpr std::uint64_t most_elements = 2;  // of an area
-constexpr int views = 9;                    // of read(): 8 ranks' at once, and one more
+constexpr int views = 9;                    // read() until the next but one, and 8 ranks' at once
 constexpr int levels = 8;
 constexpr HostPlace no_cell = ~HostPlace{0};
 

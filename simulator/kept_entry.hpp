@@ -1,7 +1,6 @@
 // An entry of a host's journal, with the bytes that it refers to: as memory that its ranks share would hold it.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "collectives/among/journal.hpp"
@@ -10,18 +9,13 @@ namespace ucft::detail::simulator {
 
 struct KeptEntry {
   JournalEntry entry;
-  std::unique_ptr<ProcessContribution> contribution;
-  std::vector<std::byte> value, list, given;
+  std::vector<std::byte> value, list, contribution;
 
   KeptEntry() = default;
   explicit KeptEntry(const JournalEntry& from) : entry(from) {
-    entry.block = {};
     keep(entry.value, value);
     keep(entry.list, list);
-    if (entry.contribution == nullptr) return;
-    contribution = std::make_unique<ProcessContribution>(*entry.contribution);
-    keep(contribution->value, given);
-    entry.contribution = contribution.get();
+    keep(entry.contribution.value, contribution);
   }
   KeptEntry(KeptEntry&&) = default;
   KeptEntry& operator=(KeptEntry&&) = default;

@@ -117,7 +117,7 @@ void ProcessMember::record_message(const Held& held) {
   entry.what = JournalEntry::What::message;
   entry.message = held.message;
   entry.value = bytes_of(held.message.value);
-  entry.block = held.message.value;
+  entry.appended = held.message.value;
   if (held.message.list != no_buffer)
     entry.list = {buffers_.data(held.message.list), held.message.list_length * sizeof(std::uint32_t)};
   record(entry);
@@ -132,7 +132,7 @@ void ProcessMember::go_on() {
 bool ProcessMember::record_result() {
   if (owed_.empty()) return false;
   const auto [call, number, value] = owed_.front();
-  record({.what = JournalEntry::What::result, .value = bytes_of(value), .block = value, .from = number});
+  record({.what = JournalEntry::What::result, .value = bytes_of(value), .appended = value, .from = number});
   return true;
 }
 
@@ -180,7 +180,7 @@ bool ProcessMember::take_held() {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 void ProcessMember::on_contribution(const ProcessContribution& contribution) {
-  record({.what = JournalEntry::What::contribution, .contribution = &contribution, .from = contribution.call});
+  record({.what = JournalEntry::What::contribution, .contribution = contribution});
   go_on();
 }
 

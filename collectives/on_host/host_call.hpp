@@ -50,8 +50,8 @@ struct HostShortcut {
 // Data of a rank, and where they are to be, if not in the slab.
 struct HostData {
   const std::byte* data = nullptr;  // needed during the call only; null: none, or they are in their place already
-  HostPlace place = 0;              // 0: of those that this rank keeps (HostCall::kept)
-  HostPlace combined = 0;           // room for what HostStage::combined_bytes() says
+  HostPlace place = 0;
+  HostPlace combined = 0;  // room for what HostStage::combined_bytes() says
 };
 
 struct HostResult {

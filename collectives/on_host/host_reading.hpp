@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <utility>
 
 #include "collectives/on_host/host_call.hpp"
@@ -52,13 +51,6 @@ class HostSum {
       sources_.add(its);
     else
       sum_ = combine_.add(sum_, its, bytes_ / reduction_.carrier_bytes(), into_);
-  }
-  // Of memory that the next value may be in, too. Not in two sweeps.
-  void add_before_it_changes(const std::byte* its) {
-    assert(!reduction_.sweeps_twice());
-    if (sum_ != nullptr) return add(its);
-    std::copy(its, its + bytes_, into_);
-    sum_ = into_;
   }
   // There, or a single value where that is; null of none.
   const std::byte* data() const { return reduction_.sweeps_twice() ? sources_.sum(reduction_, bytes_, into_) : sum_; }
@@ -148,14 +140,25 @@ class HostReading {
   HostPartial combined(Rank x, int level) const {
     if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return partial_of(x);
     HostPartial sum;
-    HostSum values(call_.reduction, bytes_, memory_.scratch(level));
-    if (add_note(x, sum.result)) values.add(memory_.read(x, value_place(x, bytes_), bytes_));
+    if (add_note(x, sum.result)) {
+      sum.data = memory_.read(x, value_place(x, bytes_), bytes_);
+      if (!tree_.is_inner(x)) return sum;
+    }
+    std::byte* const mine = memory_.scratch(level);
+    const auto add = [&](const std::byte* data) {
+      if (data == nullptr || bytes_ == 0) return;
+      if (sum.data == nullptr)
+        std::copy(data, data + bytes_, mine);
+      else
+        combine(call_.reduction, mine, mine, data, call_.count);
+      sum.data = mine;
+    };
+    add(std::exchange(sum.data, nullptr));
     for (Rank child : tree_.children(x)) {
       const HostPartial part = combined(child, level + 1);
       merge(part.result, sum.result);
-      if (part.data != nullptr) values.add_before_it_changes(part.data);
+      add(part.data);
     }
-    sum.data = values.data();
     return sum;
   }
 

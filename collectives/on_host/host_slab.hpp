@@ -6,8 +6,8 @@
 // there.
 //
 // Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped. Then the payload
-// says where. Word 0 names the data, or is 0: they are kept for their owner alone (HostCall::kept). Word 1 of V names
-// room for what the owner combines: its P, or its chunks of a large result, each with a stamp.
+// says where. Word 0 names the data. Word 1 of V names room for what the owner combines: its P, or its chunks of a
+// large result, each with a stamp.
 //
 //   word 0         through: stamp of the last operation that its owner has completed, as all before it
 //   line 1 ..      bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..

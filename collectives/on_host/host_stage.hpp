@@ -38,8 +38,8 @@
 //   void store(HostPlace, HostWord)              release; this rank's slab
 //   void write(HostPlace, const std::byte*, bytes)             the same, before a store; data: or room() of that place
 //   std::byte* room(HostPlace)                   where to make what write() is to write: there, or apart. chunk_bytes
-//   const std::byte* read(Rank owner, HostPlace, bytes)        after a load; valid until each rank was read, in chunks
-//                                                of one sweep until the next but one
+//   const std::byte* read(Rank owner, HostPlace, bytes)        after a load; valid until the next but one, of two
+//                                                sweeps until each rank was read
 //   bool is_dead(Rank)                           acquire; a proof, or it has left. False of this rank
 //   bool looks_again()                           whether to look again, in the same call, for what was not there yet
 //   void announce(OperationNumber)               run() only: what this rank gives to it is stored, and will be read
@@ -181,7 +181,7 @@ class HostStage {
     const std::uint64_t bytes = bytes_given(call);
     assert(bytes <= 0xffffffff);
     if (!layout_.is_inline(bytes)) {
-      memory.store(place + 2, given.place);
+      memory.store(place + 2, call.kept != 0 ? 0 : given.place);
       memory.store(place + 3, given.combined);
       if (layout_.is_large(bytes) && call.pattern.sums_for_all()) clear_stamps(reading(memory, number), given.combined);
     }

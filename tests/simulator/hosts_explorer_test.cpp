@@ -152,7 +152,6 @@ class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::
   void append(std::uint64_t position, const JournalEntry& entry) override {
     ASSERT_EQ(position, entries_.size());
     entries_.push_back(entry);
-    entries_.back().block = {};
     value_.assign(entry.value.begin(), entry.value.end());
   }
   bool may_append() const override { return entries_.size() <= readable_; }

@@ -228,10 +228,8 @@ TEST(HostStage, DataThatARankHasKeptAreForItAlone) {
     EXPECT_EQ(result.outcome, other.is_same ? Outcome::success : Outcome::mismatch);
     EXPECT_EQ(result.culprit, other.is_same ? no_rank : 0);
     const std::vector<std::byte> got = memory[reader].take(0).data;
-    if (!other.is_same) {
-      EXPECT_TRUE(got.empty());
-      continue;
-    }
+    if (!other.is_same) EXPECT_TRUE(got.empty());
+    if (!other.is_same) continue;
     EXPECT_EQ(result.contributors, 2u);
     ASSERT_EQ(got.size(), call.bytes());
     for (std::uint64_t i = 0; i < call.count; ++i) {

@@ -36,7 +36,7 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     host_copy(to, from, bytes);
 }
 
-// Whether data may be read where the caller has them: as they are, by whole words, and no result is written there.
+// Whether what is given may be read where the caller has it: as it is, by whole words, and no result is written there.
 bool may_be_read_in_place(const Request& request, const HostCall& call) {
   return request.send != request.receive && !call.reduction.widens() &&
          reinterpret_cast<std::uintptr_t>(request.send) % sizeof(HostWord) == 0;
@@ -99,8 +99,8 @@ class HostEngine::Memory {
     return operations_.context_.host_work().scratch(
         level, level == 0 ? std::max(layout.large_bytes, layout.chunk_bytes) : layout.large_bytes);
   }
-  // In the caller's memory. But carriers that have yet to be finished may take more than their result, and very long
-  // results are stored past the caches.
+  // In the caller's memory. But what has yet to be finished may take more there than its result, and very long results
+  // are stored past the caches.
   std::byte* destination(OperationNumber number, std::uint64_t offset) {
     const Request& request = *operations_.slot(number);
     if (request.arguments.reduction.finishes() || request.host_call->bytes() >= streamed_from) return scratch(0);

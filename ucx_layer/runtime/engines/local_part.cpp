@@ -22,7 +22,7 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
       give_(buffers_),
       value_(buffers_) {
   const Arguments& arguments = caller.arguments;
-  if (on_host != nullptr) request_ = std::make_unique<Request>();
+  if (on_host != nullptr) request_.emplace();
   contribution_.call = call;
   contribution_.arguments = arguments;
   Arguments& among = contribution_.arguments;
@@ -43,10 +43,8 @@ LocalPart::~LocalPart() {
 bool LocalPart::begin() {
   const Arguments& arguments = caller_->arguments;
   HostCall call;
-  if (on_host_ != nullptr) {
-    call.signature = arguments.signature();
-    call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
-  }
+  call.signature = arguments.signature();
+  call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
   bool has_memory = true;
   if (row_.reduces)
     has_memory = begin_sum(call);

@@ -59,7 +59,7 @@ class LocalPart {
   HostEngine* const on_host_;
   Transport& transport_;
   Buffers& buffers_;
-  std::unique_ptr<Request> request_;  // to on_host_
+  std::optional<Request> request_;  // to on_host_
   const void* send_ = nullptr;
   Room give_, value_;
   ResultInPlace in_place_;  // of request_
