@@ -33,7 +33,7 @@ void expect(bool is_so, const char* what) {
 // A worker with one connection, to the other rank.
 class Connection {
  public:
-  explicit Connection(ucp_am_recv_callback_t on_arrival, void* owner, int me) {
+  Connection(ucp_am_recv_callback_t on_arrival, void* owner, int me) {
     ucp_config_t* config = nullptr;
     expect(ucp_config_read(nullptr, nullptr, &config) == UCS_OK, "ucp_config_read");
     unsigned major = 0, minor = 0, release = 0;
@@ -133,12 +133,9 @@ class Bare {
 
   void allreduce(std::span<const T> send, std::span<T> recv) {
     const std::size_t half = count_ * sizeof(T) > short_bytes ? count_ / 2 : 0;
-    const std::size_t begin = me_ == 0 || half == 0 ? 0 : half, end = me_ == 0 && half > 0 ? half : count_;
+    const std::size_t begin = me_ == 0 ? 0 : half, end = me_ == 0 && half > 0 ? half : count_;  // of what it sums
     this->begin(send, recv);
-    if (half == 0)
-      give(What::value, send, 0, count_);
-    else
-      give(What::value, send, me_ == 0 ? half : 0, me_ == 0 ? count_ : half);
+    give(What::value, send, me_ == 0 ? half : 0, me_ == 0 || half == 0 ? count_ : half);
     take_early();
     for (std::size_t passed_on = begin; got_[0] < end - begin || (half > 0 && got_[1] < count_ - (end - begin));) {
       connection_.progress();
