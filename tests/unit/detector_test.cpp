@@ -579,8 +579,8 @@ class Record : public DetectorThread::Listener {
   void on_tick() override { ++ticks; }
   void on_fenced(std::int32_t, std::chrono::nanoseconds silent_for, int by) override {
     EXPECT_GT(silent_for, 0ms);
+    if (by != 0) tracer = by;  // before it counts: the test's thread reads it then
     (by == 0 ? fenced : traced) += 1;
-    if (by != 0) tracer = by;
   }
   std::atomic<int> fenced = 0, traced = 0, tracer = 0;
 
