@@ -28,12 +28,18 @@ struct Named {
   const char* name;
   Value value;
 };
-constexpr std::array<Named<Test>, 6> tests{{{"allreduce", Test::allreduce},
-                                            {"reduce", Test::reduce},
-                                            {"bcast", Test::broadcast},
-                                            {"barrier", Test::barrier},
-                                            {"allgather", Test::allgather},
-                                            {"broadcast", Test::broadcast}}};  // another name of bcast
+constexpr std::array<Named<Test>, 12> tests{{{"allreduce", Test::allreduce},
+                                             {"reduce", Test::reduce},
+                                             {"bcast", Test::broadcast},
+                                             {"barrier", Test::barrier},
+                                             {"allgather", Test::allgather},
+                                             {"gather", Test::gather},
+                                             {"reduce_scatter", Test::reduce_scatter},
+                                             {"scatter", Test::scatter},
+                                             {"alltoall", Test::alltoall},
+                                             {"scan", Test::scan},
+                                             {"exscan", Test::exscan},
+                                             {"broadcast", Test::broadcast}}};  // another name of bcast
 template <class Value, std::size_t count>
 constexpr auto named_by(const auto(&rows)[count]) {
   std::array<Named<Value>, count> table{};
@@ -168,7 +174,10 @@ PlannedDeath parse_death(const std::string& option, const std::string& text, int
 }
 
 void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
-  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier, allgather; ucft_perftest: gossip, too")
+  app.add_option(
+         "-t", raw.test,
+         "allreduce, reduce, bcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, scan, exscan; "
+         "ucft_perftest: gossip, too")
       ->type_name("TEST")
       ->capture_default_str();
   CLI::Option* sizes =
@@ -193,7 +202,8 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
   app.add_option("-o", raw.op, fmt::format("{} (user: a sum, by a function of the caller)", names_in(operators)))
       ->type_name("OP")
       ->capture_default_str();
-  app.add_option("--root", raw.root, "Root of bcast and reduce; where an allreduce and a barrier meet first")
+  app.add_option("--root", raw.root,
+                 "Root of bcast, scatter, reduce and gather; where an allreduce and a barrier meet first")
       ->type_name("RANK")
       ->capture_default_str();
   app.add_flag("--back-to-back", arguments.back_to_back,
@@ -364,7 +374,7 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
 
 void interpret_reproducible(const RawArguments& raw, Arguments& arguments) {
   if (raw.bins.empty() && raw.sweeps.empty()) return;
-  if (!is_binned(static_cast<Operator>(arguments.op)) || (raw.test != "allreduce" && raw.test != "reduce"))
+  if (!is_binned(static_cast<Operator>(arguments.op)) || raw.test == "gossip" || !combines(arguments.test))
     throw std::invalid_argument("--bins, --sweeps: of -o sum_reproducible and avg_reproducible");
   const auto type = static_cast<DataType>(arguments.dtype);
   const auto number = [](const char* option, const std::string& word, auto range) {
@@ -427,8 +437,7 @@ void interpret(const RawArguments& raw, Arguments& arguments, Library library) {
   arguments.iterations = parse_number("-n", raw.iterations, {1, most_iterations});
   arguments.warmup = parse_number("-w", raw.warmup, {0, most_iterations});
   arguments.root = static_cast<int>(parse_number("--root", raw.root, {0, std::numeric_limits<int>::max()}));
-  if (!gossip && (arguments.test == Test::allreduce || arguments.test == Test::reduce))
-    check_operator(arguments.op, arguments.dtype);
+  if (!gossip && combines(arguments.test)) check_operator(arguments.op, arguments.dtype);
   const std::size_t bytes = element_bytes(static_cast<DataType>(arguments.dtype));
   arguments.sizes_bytes =
       arguments.test == Test::barrier ? std::vector<std::size_t>{0} : sizes_of(raw, bytes, name_of(arguments.dtype));

@@ -12,7 +12,36 @@
 
 namespace ucft::detail::bench {
 
-enum class Test { allreduce, reduce, broadcast, barrier, allgather };
+enum class Test {
+  allreduce,
+  reduce,
+  broadcast,
+  barrier,
+  allgather,
+  gather,
+  reduce_scatter,
+  scatter,
+  alltoall,
+  scan,
+  exscan
+};
+inline bool has_blocks(Test test) { return test == Test::allgather || test == Test::gather; }
+inline bool combines(Test test) {
+  return test == Test::allreduce || test == Test::reduce || test == Test::reduce_scatter || test == Test::scan ||
+         test == Test::exscan;
+}
+inline bool has_shares(Test test) {
+  return test == Test::reduce_scatter || test == Test::scatter || test == Test::alltoall;
+}
+inline bool comes_from_root(Test test) { return test == Test::broadcast || test == Test::scatter; }
+// Payloads of a row that a rank gives, and gets.
+inline std::size_t given_by_rank(Test test, int ranks) {
+  return has_shares(test) ? static_cast<std::size_t>(ranks) : 1;
+}
+inline std::size_t got_by_rank(Test test, int ranks) {
+  return has_blocks(test) || test == Test::alltoall ? static_cast<std::size_t>(ranks) : 1;
+}
+inline bool goes_to_root(Test test) { return test == Test::reduce || test == Test::gather; }
 
 // The library under test; the peers know no algorithms of ours, and no deaths.
 enum class Library { ucft, mpi };
@@ -39,7 +68,7 @@ struct Arguments {
   Test test = Test::allreduce;
   std::string algorithm = "auto";
   Options options;                       // what `algorithm` and -f mean to ucft
-  std::vector<std::size_t> sizes_bytes;  // one row each (allgather: of a block); a barrier has one row of 0
+  std::vector<std::size_t> sizes_bytes;  // one row each (of blocks and shares: of one); a barrier has one row of 0
   std::int64_t iterations = 1000;        // per row
   std::int64_t warmup = 100;             // per row
   ucft_dtype_t dtype = UCFT_UINT64;

@@ -81,19 +81,77 @@ void Checker<T>::fill(std::span<T> values, int rank, std::uint64_t operation) co
 
 template <Element T>
 Verdict Checker<T>::check_combined(std::span<const T> values, std::uint64_t operation, const Result& result) {
+  return check_sum(values, operation, operation, result);
+}
+
+template <Element T>
+Verdict Checker<T>::check_sum(std::span<const T> values, std::uint64_t filled, std::uint64_t operation,
+                              const Result& result) {
   const bool tells_who = payload_.has_digits() && !values.empty();
   if (!tells_who && !result.missing_known && result.contributors != rank_count()) {
-    return check_unreported(values, operation, result.contributors);
+    return check_unreported(values, filled, result.contributors);
   }
-  const auto missing = tells_who ? payload_.missing_in(values[0], operation) : result.missing;
+  const auto missing = tells_who ? payload_.missing_in(values[0], filled) : result.missing;
   if (!missing) return {fmt::format("element 0 is {}: not each rank once or not at all", shown(values[0])), 0};
   Verdict verdict{complaint_about(*missing, result), digest_of(*missing)};
   const bool thorough = result.attempts > 1 || *missing != last_missing_ || operation % 16 == 0;
   last_missing_ = *missing;
   if (verdict.complaint.empty()) {
     verdict.complaint = first_difference(
-        values, thorough, [&](std::size_t position) { return payload_.combined(operation, position, *missing); });
+        values, thorough, [&](std::size_t position) { return payload_.combined(filled, position, *missing); });
   }
+  return verdict;
+}
+
+template <Element T>
+void Checker<T>::fill_shares(std::span<T> values, std::uint64_t operation) const {
+  const std::size_t count = values.size() / rank_count();
+  for (int rank = 0; rank < world_.rank_count; ++rank)
+    fill(values.subspan(static_cast<std::size_t>(rank) * count, count), world_.rank,
+         operation_of_share(operation, rank));
+}
+
+// Where nobody says who is missing, the digest is of the number alone: shares differ.
+template <Element T>
+Verdict Checker<T>::check_share(std::span<const T> values, std::uint64_t operation, const Result& result) {
+  Verdict verdict = check_sum(values, operation_of_share(operation, world_.rank), operation, result);
+  if (!payload_.has_digits() && !result.missing_known) verdict.digest = mix(operation) ^ result.contributors;
+  return verdict;
+}
+
+template <Element T>
+Verdict Checker<T>::check_share_of(std::span<const T> values, std::uint64_t operation, int root) const {
+  Verdict verdict = check_copy(values, operation_of_share(operation, world_.rank), root);
+  verdict.digest = mix(operation) ^ static_cast<std::uint64_t>(root);
+  return verdict;
+}
+
+template <Element T>
+std::string Checker<T>::check_untouched(std::span<const T> values, std::uint64_t operation) const {
+  return first_difference(values, operation % 16 == 0, [](std::size_t) { return untouched(); });
+}
+
+template <Element T>
+Verdict Checker<T>::check_shares_of_all(std::span<const T> values, std::uint64_t operation, const Result& result) {
+  return check_blocks(values, operation_of_share(operation, world_.rank), operation, result);
+}
+
+template <Element T>
+Verdict Checker<T>::check_prefix(std::span<const T> values, std::uint64_t operation, const Result& result,
+                                 bool with_own) {
+  if (!result.missing_known) return {"it is not known who is missing", 0};
+  Verdict verdict{complaint_about(result.missing, result), digest_of(result.missing)};
+  const bool thorough = result.missing != last_missing_ || operation % 16 == 0;
+  last_missing_ = result.missing;
+  std::vector<std::int32_t> absent;
+  for (int rank = 0; rank < world_.rank_count; ++rank)
+    if (rank >= world_.rank + with_own || std::binary_search(result.missing.begin(), result.missing.end(), rank))
+      absent.push_back(rank);
+  if (!verdict.complaint.empty()) return verdict;
+  const bool any = absent.size() < rank_count();
+  verdict.complaint = first_difference(values, thorough, [&](std::size_t position) {
+    return any ? payload_.combined(operation, position, absent) : untouched();
+  });
   return verdict;
 }
 
@@ -121,6 +179,12 @@ void Checker<T>::clear(std::span<T> values) {
 
 template <Element T>
 Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t operation, const Result& result) {
+  return check_blocks(values, operation, operation, result);
+}
+
+template <Element T>
+Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t filled, std::uint64_t operation,
+                                 const Result& result) {
   if (!result.missing_known) return {"it is not known who is missing", 0};
   const std::size_t count = values.size() / rank_count();
   Verdict verdict{complaint_about(result.missing, result), digest_of(result.missing)};
@@ -129,7 +193,7 @@ Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t operat
     const std::span<const T> block = values.subspan(static_cast<std::size_t>(rank) * count, count);
     const bool missing = std::binary_search(result.missing.begin(), result.missing.end(), rank);
     const std::string wrong = first_difference(block, operation % 16 == 0, [&](std::size_t position) {
-      return missing ? untouched() : payload_.contribution(rank, operation, position);
+      return missing ? untouched() : payload_.contribution(rank, filled, position);
     });
     if (!wrong.empty())
       verdict.complaint = fmt::format("block of {}rank {}: {}", missing ? "missing " : "", rank, wrong);

@@ -34,6 +34,20 @@ class Checker {
   // A reduction that the library calls a success.
   Verdict check_combined(std::span<const T> values, std::uint64_t operation, const Result& result);
 
+  // The same of a share of the sum. Inputs for the shares of different ranks differ.
+  void fill_shares(std::span<T> values, std::uint64_t operation) const;
+  Verdict check_share(std::span<const T> values, std::uint64_t operation, const Result& result);
+
+  // The share of what `root` has filled so; and a share in a buffer that clear() was given before, and nobody has
+  // written to.
+  Verdict check_share_of(std::span<const T> values, std::uint64_t operation, int root) const;
+  std::string check_untouched(std::span<const T> values, std::uint64_t operation) const;
+
+  // The shares that all ranks have filled so for this one, as check_blocks(). And the sum of what the ranks before this
+  // one have filled in, and this one with_own; untouched, as clear() has left it, where there is none.
+  Verdict check_shares_of_all(std::span<const T> values, std::uint64_t operation, const Result& result);
+  Verdict check_prefix(std::span<const T> values, std::uint64_t operation, const Result& result, bool with_own);
+
   // A buffer that must hold the values that `rank` filled in.
   Verdict check_copy(std::span<const T> values, std::uint64_t operation, int rank) const;
 
@@ -44,6 +58,12 @@ class Checker {
 
  private:
   static T untouched();
+  Verdict check_blocks(std::span<const T> values, std::uint64_t filled, std::uint64_t operation, const Result& result);
+  // filled: the operation that fill() was told.
+  Verdict check_sum(std::span<const T> values, std::uint64_t filled, std::uint64_t operation, const Result& result);
+  std::uint64_t operation_of_share(std::uint64_t operation, int rank) const {
+    return operation * rank_count() + static_cast<std::uint64_t>(rank);
+  }
   std::uint32_t rank_count() const { return static_cast<std::uint32_t>(world_.rank_count); }
 
   // Neither decodable nor reported (failure information count or bit, with another operator than sum). Some one or two

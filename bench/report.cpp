@@ -13,17 +13,17 @@ namespace {
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
 
-// As nccl-tests have them, by the average time. algorithm: the payload (of an allgather: all blocks) by the time. bus:
+// As nccl-tests have them, by the average time. algorithm: the payload (of blocks: all of them) by the time. bus:
 // the bytes that a link must carry at least, by the time, so that rows of different tests and numbers of ranks compare.
 struct Bandwidth {
   double algorithm, bus;  // 10^9 bytes a second
 };
 Bandwidth bandwidth_of(const Arguments& arguments, const Row& row, const Tally& tally) {
   const double n = row.rank_count;
-  const bool gathers = arguments.test == Test::allgather;
-  const double bytes = static_cast<double>(row.bytes) * (gathers ? n : 1);
+  const bool in_parts = has_blocks(arguments.test) || has_shares(arguments.test);
+  const double bytes = static_cast<double>(row.bytes) * (in_parts ? n : 1);
   const double algorithm = tally.average_us() > 0 ? bytes / tally.average_us() / 1e3 : 0;
-  const double share = arguments.test == Test::allreduce ? 2 * (n - 1) / n : gathers ? (n - 1) / n : 1;
+  const double share = arguments.test == Test::allreduce ? 2 * (n - 1) / n : in_parts ? (n - 1) / n : 1;
   return {algorithm, algorithm * share};
 }
 

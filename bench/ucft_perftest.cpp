@@ -136,16 +136,16 @@ class Perftest {
   }
 
   void allocate(std::size_t count) {
-    const std::size_t received =
-        arguments_.test == Test::allgather ? count * static_cast<std::size_t>(world_.size()) : count;
+    const std::size_t sent = count * given_by_rank(arguments_.test, world_.size()),
+                      received = count * got_by_rank(arguments_.test, world_.size());
     if (arguments_.shared_memory && count > 0) {
-      send_ = context_.allocate<T>(count);
+      send_ = context_.allocate<T>(sent);
       recv_ = context_.allocate<T>(received);
       return;
     }
-    own_send_ = std::make_unique<T[]>(count);
+    own_send_ = std::make_unique<T[]>(sent);
     own_recv_ = std::make_unique<T[]>(received);
-    send_ = {own_send_.get(), count};
+    send_ = {own_send_.get(), sent};
     recv_ = {own_recv_.get(), received};
   }
 
@@ -185,8 +185,8 @@ class Perftest {
     const bool aligned = arguments_.test != Test::barrier && !arguments_.back_to_back;
     std::int64_t latency_ns = 0;
     bool again = true;
-    for (int attempt = 0; again; ++attempt) {  // again: a broadcast whose root had died goes on with the next one
-      if (attempt > world_.size()) give_up(world_.rank(), "a root for the broadcast", UCFT_ERR_ROOT_FAILED);
+    for (int attempt = 0; again; ++attempt) {  // again: of a root that had died; it goes on with the next one
+      if (attempt > world_.size()) give_up(world_.rank(), "a root that lives", UCFT_ERR_ROOT_FAILED);
       ++operation_;
       prepare();
       if (aligned && attempt == 0) move_root(aside_.barrier());
@@ -207,16 +207,19 @@ class Perftest {
   void prepare() {
     if (arguments_.test == Test::broadcast) {
       checker_.fill(recv_, world_.rank(), operation_);
+    } else if (has_shares(arguments_.test)) {
+      checker_.fill_shares(send_, operation_);
+      checker_.clear(recv_);
     } else if (arguments_.test != Test::barrier) {
       checker_.fill(send_, world_.rank(), operation_);
-      if (arguments_.test == Test::allgather) checker_.clear(recv_);
+      if (has_blocks(arguments_.test) || arguments_.test == Test::exscan) checker_.clear(recv_);
     }
   }
 
-  // A reduce does not tell for certain that its root has died. The barrier after it does. All survivors agree on that,
-  // so they agree on the next root.
+  // A reduce or gather does not tell for certain that its root has died. The barrier after it does. All survivors agree
+  // on that, so they agree on the next root.
   void move_root(const Result& barrier) {
-    if (arguments_.test != Test::reduce) return;
+    if (!goes_to_root(arguments_.test)) return;
     const auto is_missing = [&](int rank) {
       return std::binary_search(barrier.missing.begin(), barrier.missing.end(), rank);
     };
@@ -232,21 +235,27 @@ class Perftest {
       case Test::reduce: return world_.reduce(send_, recv_, op, root_, arguments_.options);
       case Test::broadcast: return world_.broadcast(recv_, root_, arguments_.options);
       case Test::allgather: return world_.allgather(send_, recv_, arguments_.options);
+      case Test::gather: return world_.gather(send_, recv_, root_, arguments_.options);
+      case Test::scatter: return world_.scatter(send_, recv_, root_, arguments_.options);
+      case Test::alltoall: return world_.alltoall(send_, recv_, arguments_.options);
+      case Test::scan: return world_.scan(send_, recv_, op, arguments_.options);
+      case Test::exscan: return world_.exscan(send_, recv_, op, arguments_.options);
+      case Test::reduce_scatter: return world_.reduce_scatter(send_, recv_, op, arguments_.options);
       case Test::barrier: break;
     }
     return world_.barrier(arguments_.options);
   }
 
-  // Judges one result. True: the broadcast is to be done again, from the next root.
+  // Judges one result. True: it is to be done again, from the next root.
   bool settle(const Result& result) {
-    if (result.status == UCFT_ERR_ROOT_FAILED && arguments_.test == Test::broadcast) return settle_failed_root();
-    if (result.status == UCFT_ERR_ROOT_FAILED && arguments_.test == Test::reduce) {
+    if (result.status == UCFT_ERR_ROOT_FAILED && comes_from_root(arguments_.test)) return settle_failed_root();
+    if (result.status == UCFT_ERR_ROOT_FAILED && goes_to_root(arguments_.test)) {
       excused_root_failure_ = true;  // move_root() looks whether it was
       return false;
     }
     if (result.status == UCFT_ERR_TOO_MANY_FAILURES && too_many_could_have_died()) {
       tally_.add_refused();
-      if (arguments_.test != Test::reduce) tally_.add_digest(operation_, static_cast<std::uint64_t>(result.status));
+      if (!goes_to_root(arguments_.test)) tally_.add_digest(operation_, static_cast<std::uint64_t>(result.status));
       if (arguments_.test == Test::barrier) check_barrier(false);
       return false;
     }
@@ -265,20 +274,22 @@ class Perftest {
 
   bool settle_failed_root() {
     if (root_ == world_.rank()) complain("UCFT_ERR_ROOT_FAILED at the root itself");
-    note(checker_.check_copy(recv_, operation_, world_.rank()).complaint);  // must not have been touched
+    // Must not have been touched.
+    note(arguments_.test == Test::scatter ? checker_.check_untouched(recv_, operation_)
+                                          : checker_.check_copy(recv_, operation_, world_.rank()).complaint);
     tally_.add_digest(operation_, mix(static_cast<std::uint64_t>(root_)));
     root_ = (root_ + 1) % world_.size();
     return true;
   }
 
   void settle_success(const Result& result) {
-    const bool has_result = arguments_.test != Test::reduce || root_ == world_.rank();
+    const bool has_result = !goes_to_root(arguments_.test) || root_ == world_.rank();
     bool right = true;
     if (has_result) {
       tally_.add_contributors(result.contributors);
       const Verdict verdict = check(result);
       right = note(verdict.complaint);
-      if (arguments_.test != Test::reduce) tally_.add_digest(operation_, verdict.digest);
+      if (!goes_to_root(arguments_.test)) tally_.add_digest(operation_, verdict.digest);
     }
     if (right && has_result && died_at_ns_ > 0 && !recovered_) {
       tally_.add_recovery(end_ns_ - died_at_ns_);
@@ -293,13 +304,20 @@ class Perftest {
 
   Verdict check(const Result& result) {
     switch (arguments_.test) {
+      case Test::scatter:
       case Test::broadcast: {
-        Verdict verdict = checker_.check_copy(recv_, operation_, root_);
+        Verdict verdict = arguments_.test == Test::scatter ? checker_.check_share_of(recv_, operation_, root_)
+                                                           : checker_.check_copy(recv_, operation_, root_);
         if (result.contributors != 1) verdict.complaint = fmt::format("{} contributors", result.contributors);
         return verdict;
       }
       case Test::barrier: return {check_barrier(true), 0};
-      case Test::allgather: return checker_.check_blocks(recv_, operation_, result);
+      case Test::allgather:
+      case Test::gather: return checker_.check_blocks(recv_, operation_, result);
+      case Test::reduce_scatter: return checker_.check_share(recv_, operation_, result);
+      case Test::alltoall: return checker_.check_shares_of_all(recv_, operation_, result);
+      case Test::scan: return checker_.check_prefix(recv_, operation_, result, true);
+      case Test::exscan: return checker_.check_prefix(recv_, operation_, result, false);
       case Test::allreduce:
       case Test::reduce: break;
     }

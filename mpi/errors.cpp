@@ -1,13 +1,21 @@
 #include "mpi/errors.hpp"
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace ucft::mpi {
 
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr std::size_t most_codes = 1000;  // MPI can't take them back
 
@@ -34,6 +42,20 @@ int code_of(std::string sentence) {
 #ifdef OPEN_MPI
 void end_job_if_fatal(MPI_Comm, const std::string&) {}  // its handler sees to that: aborting.cpp
 #else
+constexpr auto reading_takes = 1s;  // at most: a launcher may read nothing
+
+// Hydra loses what its ranks have written when one aborts, unless its proxy has read it before that (4.0.2). Its ranks
+// write into pipes.
+void wait_until_stderr_is_read() {
+  struct stat kind {};
+  if (fstat(STDERR_FILENO, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
+  int unread = 0;
+  for (auto waited = 0ms; waited < reading_takes; waited += 1ms) {
+    if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
 // MPICH's handler ends its caller alone where it is called by MPI_Comm_call_errhandler (4.0.2).
 void end_job_if_fatal(MPI_Comm comm, const std::string& sentence) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -42,6 +64,7 @@ void end_job_if_fatal(MPI_Comm comm, const std::string& sentence) {
   PMPI_Errhandler_free(&handler);
   if (!is_fatal) return;
   std::fprintf(stderr, "%s; rank %d ends the job, as MPI_ERRORS_ARE_FATAL\n", sentence.c_str(), world.rank);
+  wait_until_stderr_is_read();
   PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 #endif

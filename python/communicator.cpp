@@ -1,6 +1,7 @@
 // The communicators of Python: see job.hpp.
 #include <fmt/format.h>
 
+#include <numeric>
 #include <utility>
 
 #include "python/job.hpp"
@@ -29,6 +30,18 @@ View receiving(py::handle receive, ucft_dtype_t dtype, std::optional<ucft_dtype_
   return view;
 }
 
+// The input: send, or in place what is in receive. True: in place.
+bool hold_input(py::object& send, py::handle receive, std::optional<ucft_dtype_t> dtype, Held& held) {
+  const bool in_place = is_in_place(send, receive);
+  if (in_place) {
+    held.receive = View(receive, "recv", true, dtype);
+  } else {
+    send = with_buffer(send, "send");
+    held.send = View(send, "send", false, dtype);
+  }
+  return in_place;
+}
+
 ucft_operator_t operator_of(py::handle op, Held& held) {
   if (py::isinstance<ucft_op_t>(op)) return UCFT_OPERATOR_INIT(op.cast<ucft_op_t>());
   require(PyCallable_Check(op.ptr()) != 0, "op: neither a ucft.Op nor a function");
@@ -38,6 +51,20 @@ ucft_operator_t operator_of(py::handle op, Held& held) {
   user.function = &UserOperator::call;
   user.arg = held.user.get();
   return user;
+}
+
+// Of one rank, where the shares of all ranks are so many elements.
+std::uint64_t share_of(std::uint64_t all, std::int32_t ranks, const char* name) {
+  const auto count = static_cast<std::uint64_t>(ranks);
+  require(all % count == 0, fmt::format("{}: {} elements are no whole share for each of {} ranks", name, all, ranks));
+  return all / count;
+}
+
+// The shares that the root of a scatter gives.
+void hold_shares(py::object& send, std::optional<ucft_dtype_t> dtype, Held& held) {
+  require(!send.is_none() && !py::isinstance<InPlace>(send), "send: there must be an array at the root");
+  send = with_buffer(send, "send");
+  held.send = View(send, "send", false, dtype);
 }
 
 }  // namespace
@@ -122,22 +149,49 @@ std::shared_ptr<Request> Communicator::start(std::unique_ptr<Held> held, py::obj
   return request;
 }
 
-std::shared_ptr<Request> Communicator::allreduce(py::object send, py::object receive, py::object op, TypeOf dtype,
-                                                 OptionsOf options) {
+std::shared_ptr<Request> Communicator::combine(InitOfSum init, py::object send, py::object receive, py::object op,
+                                               TypeOf dtype, OptionsOf options) {
   auto held = std::make_unique<Held>();
-  const bool in_place = is_in_place(send, receive);
-  if (in_place) {
-    held->receive = View(receive, "recv", true, dtype);
-  } else {
-    send = with_buffer(send, "send");
-    held->send = View(send, "send", false, dtype);
+  const bool in_place = hold_input(send, receive, dtype, *held);
+  if (!in_place) {
     if (receive.is_none()) receive = new_array(send, 0);
     held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
   }
   const ucft_operator_t how = operator_of(op, *held);
   return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
-    return ucft_allreduce_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(),
-                               all.receive.count(), all.receive.dtype(), &how, address_of(options), request);
+    return init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(), all.receive.count(),
+                all.receive.dtype(), &how, address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::allreduce(py::object send, py::object receive, py::object op, TypeOf dtype,
+                                                 OptionsOf options) {
+  return combine(&ucft_allreduce_init, std::move(send), std::move(receive), std::move(op), dtype, options);
+}
+
+std::shared_ptr<Request> Communicator::scan(py::object send, py::object receive, py::object op, TypeOf dtype,
+                                            OptionsOf options) {
+  return combine(&ucft_scan_init, std::move(send), std::move(receive), std::move(op), dtype, options);
+}
+
+std::shared_ptr<Request> Communicator::exscan(py::object send, py::object receive, py::object op, TypeOf dtype,
+                                              OptionsOf options) {
+  require(!receive.is_none() || is_in_place(send, receive),
+          "recv: there must be an array, which an exscan leaves as it was on the first rank");
+  return combine(&ucft_exscan_init, std::move(send), std::move(receive), std::move(op), dtype, options);
+}
+
+std::shared_ptr<Request> Communicator::alltoall(py::object send, py::object receive, TypeOf dtype, OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  const bool in_place = hold_input(send, receive, dtype, *held);
+  if (!in_place) {
+    if (receive.is_none()) receive = new_array(send, 0, true);
+    held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
+  }
+  const std::uint64_t share = share_of(held->receive.count(), size_, in_place ? "recv" : "send");
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    return ucft_alltoall_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(), share,
+                              all.receive.dtype(), address_of(options), request);
   });
 }
 
@@ -187,6 +241,44 @@ std::shared_ptr<Request> Communicator::reduce(py::object send, py::object receiv
   });
 }
 
+// recv may be the memory where the shares of all are.
+std::shared_ptr<Request> Communicator::reduce_scatter(py::object send, py::object receive, py::object op, TypeOf dtype,
+                                                      OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  require(!py::isinstance<ucft_op_t>(receive), "recv: an operator; write op=");
+  const bool in_place = hold_input(send, receive, dtype, *held);
+  const std::uint64_t share =
+      in_place ? share_of(held->receive.count(), size_, "recv") : share_of(held->send.count(), size_, "send");
+  if (!in_place) {
+    if (receive.is_none()) receive = new_share(send, size_);
+    held->receive = receiving(receive, held->send.dtype(), dtype, share);
+  }
+  const ucft_operator_t how = operator_of(op, *held);
+  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+    return ucft_reduce_scatter_init(handle_, in_place ? UCFT_IN_PLACE : both.send.data(), both.receive.data(), share,
+                                    both.receive.dtype(), &how, address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::reduce_scatterv(py::object send, py::object receive,
+                                                       std::vector<std::uint64_t> counts, py::object op, TypeOf dtype,
+                                                       OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  require(counts.size() == static_cast<std::size_t>(size_),
+          fmt::format("counts: {} of them for {} ranks", counts.size(), size_));
+  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const bool in_place = hold_input(send, receive, dtype, *held);
+  if (!in_place)
+    held->receive = receiving(receive, held->send.dtype(), dtype, counts[static_cast<std::size_t>(rank())]);
+  const std::uint64_t there = in_place ? held->receive.count() : held->send.count();
+  require(there == all, fmt::format("{}: {} elements, but counts say {}", in_place ? "recv" : "send", there, all));
+  const ucft_operator_t how = operator_of(op, *held);
+  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+    return ucft_reduce_scatterv_init(handle_, in_place ? UCFT_IN_PLACE : both.send.data(), both.receive.data(),
+                                     counts.data(), both.receive.dtype(), &how, address_of(options), request);
+  });
+}
+
 std::shared_ptr<Request> Communicator::broadcast(py::object buffer, std::int32_t root, TypeOf dtype,
                                                  OptionsOf options) {
   auto held = std::make_unique<Held>();
@@ -197,24 +289,141 @@ std::shared_ptr<Request> Communicator::broadcast(py::object buffer, std::int32_t
   });
 }
 
+// The block of this rank in send, of all in receive, which is a new array if there is none; in place in receive alone.
+void Communicator::hold_blocks(py::object& send, py::object& receive, TypeOf dtype, Held& held) const {
+  const auto ranks = static_cast<std::uint64_t>(size_);
+  if (hold_input(send, receive, dtype, held)) {
+    require(held.receive.count() % ranks == 0,
+            fmt::format("recv: {} elements are no whole block for each of {} ranks", held.receive.count(), ranks));
+    return;
+  }
+  if (receive.is_none()) receive = new_array(send, size_);
+  if (held.send.dtype() == UCFT_ACCUMULATOR) dtype = UCFT_ACCUMULATOR;  // its words are int64 by themselves
+  held.receive = receiving(receive, held.send.dtype(), dtype, held.send.count(), ranks);
+}
+
+std::shared_ptr<Request> Communicator::scatter(py::object send, py::object receive, std::int32_t root, TypeOf dtype,
+                                               OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  const bool in_place = py::isinstance<InPlace>(receive);
+  std::uint64_t share = 0;
+  if (root != rank()) {
+    require(!in_place, "recv: in place at the root alone");
+    require(!receive.is_none(), "recv: away from the root there must be an array for the share");
+    held->receive = View(receive, "recv", true, dtype);
+    share = held->receive.count();
+  } else {
+    hold_shares(send, dtype, *held);
+    share = share_of(held->send.count(), size_, "send");
+    if (receive.is_none()) receive = new_share(send, size_);
+    if (!in_place) held->receive = receiving(receive, held->send.dtype(), dtype, share);
+  }
+  const ucft_dtype_t type = in_place ? held->send.dtype() : held->receive.dtype();
+  if (in_place) receive = py::none();
+  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+    return ucft_scatter_init(handle_, both.send.is_there() ? both.send.data() : nullptr,
+                             in_place ? const_cast<void*>(UCFT_IN_PLACE) : both.receive.data(), share, type, root,
+                             address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::scatterv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
+                                                std::int32_t root, TypeOf dtype, OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  require(counts.size() == static_cast<std::size_t>(size_),
+          fmt::format("counts: {} of them for {} ranks", counts.size(), size_));
+  const bool in_place = py::isinstance<InPlace>(receive), is_root = root == rank();
+  require(is_root || !in_place, "recv: in place at the root alone");
+  if (is_root) {
+    hold_shares(send, dtype, *held);
+    const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    require(held->send.count() == all, fmt::format("send: {} elements, but counts say {}", held->send.count(), all));
+  }
+  if (!in_place) {
+    held->receive = View(receive, "recv", true, dtype);
+    const std::uint64_t mine = counts[static_cast<std::size_t>(rank())];
+    if (is_root) held->receive = receiving(receive, held->send.dtype(), dtype, mine);
+    require(held->receive.count() == mine,
+            fmt::format("recv: {} elements, but counts say {}", held->receive.count(), mine));
+  }
+  const ucft_dtype_t type = in_place ? held->send.dtype() : held->receive.dtype();
+  if (in_place) receive = py::none();
+  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+    return ucft_scatterv_init(handle_, both.send.is_there() ? both.send.data() : nullptr,
+                              in_place ? const_cast<void*>(UCFT_IN_PLACE) : both.receive.data(), counts.data(), type,
+                              root, address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::gather(py::object send, py::object receive, std::int32_t root, TypeOf dtype,
+                                              OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  if (root == rank()) {
+    hold_blocks(send, receive, dtype, *held);
+  } else {
+    require(!is_in_place(send, receive), "send: in place at the root alone");
+    send = with_buffer(send, "send");
+    held->send = View(send, "send", false, dtype);
+    receive = py::none();
+  }
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    const bool in_place = !all.send.is_there();
+    return ucft_gather_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(),
+                            all.receive.is_there() ? all.receive.data() : nullptr,
+                            in_place ? all.receive.count() / static_cast<std::uint64_t>(size_) : all.send.count(),
+                            in_place ? all.receive.dtype() : all.send.dtype(), root, address_of(options), request);
+  });
+}
+
 std::shared_ptr<Request> Communicator::allgather(py::object send, py::object receive, TypeOf dtype, OptionsOf options) {
   auto held = std::make_unique<Held>();
   const auto ranks = static_cast<std::uint64_t>(size_);
-  const bool in_place = is_in_place(send, receive);
-  if (in_place) {
-    held->receive = View(receive, "recv", true, dtype);
-    require(held->receive.count() % ranks == 0,
-            fmt::format("recv: {} elements are no whole block for each of {} ranks", held->receive.count(), ranks));
-  } else {
-    send = with_buffer(send, "send");
-    held->send = View(send, "send", false, dtype);
-    if (receive.is_none()) receive = new_array(send, size_);
-    if (held->send.dtype() == UCFT_ACCUMULATOR) dtype = UCFT_ACCUMULATOR;  // its words are int64 by themselves
-    held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count(), ranks);
-  }
+  hold_blocks(send, receive, dtype, *held);
   return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
-    return ucft_allgather_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(),
+    return ucft_allgather_init(handle_, !all.send.is_there() ? UCFT_IN_PLACE : all.send.data(), all.receive.data(),
                                all.receive.count() / ranks, all.receive.dtype(), address_of(options), request);
+  });
+}
+
+bool Communicator::hold_blocks(py::object& send, py::object& receive, const std::vector<std::uint64_t>& counts,
+                               const std::optional<std::vector<std::uint64_t>>& displacements, bool gets, TypeOf dtype,
+                               Held& held) const {
+  require(counts.size() == static_cast<std::size_t>(size_),
+          fmt::format("counts: {} of them for {} ranks", counts.size(), size_));
+  require(!displacements || displacements->size() == counts.size(), "displacements: there must be as many as counts");
+  const bool in_place = is_in_place(send, receive);
+  require(gets || !in_place, "send: in place at the root alone");
+  if (gets) held.receive = View(receive, "recv", true, dtype);
+  std::uint64_t place = 0;
+  for (std::size_t i = 0; gets && i < counts.size(); ++i) {
+    const std::uint64_t at = displacements ? (*displacements)[i] : place;
+    require(counts[i] <= held.receive.count() && at <= held.receive.count() - counts[i],
+            fmt::format("recv: {} elements; the block of rank {}, {} elements at {}, doesn't fit", held.receive.count(),
+                        i, counts[i], at));
+    place = at + counts[i];
+  }
+  if (!gets) receive = py::none();
+  if (in_place) return false;
+  send = with_buffer(send, "send");
+  held.send = View(send, "send", false, dtype);
+  require(!gets || held.send.dtype() == held.receive.dtype(),
+          "recv: its elements are of another type than those of send");
+  const std::uint64_t own = counts[static_cast<std::size_t>(rank())];
+  require(held.send.count() == own, fmt::format("send: {} elements, but counts say {}", held.send.count(), own));
+  return true;
+}
+
+std::shared_ptr<Request> Communicator::gatherv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
+                                               std::int32_t root,
+                                               std::optional<std::vector<std::uint64_t>> displacements, TypeOf dtype,
+                                               OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  const bool gives = hold_blocks(send, receive, counts, displacements, root == rank(), dtype, *held);
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    return ucft_gatherv_init(handle_, gives ? all.send.data() : UCFT_IN_PLACE,
+                             all.receive.is_there() ? all.receive.data() : nullptr, counts.data(),
+                             displacements ? displacements->data() : nullptr,
+                             gives ? all.send.dtype() : all.receive.dtype(), root, address_of(options), request);
   });
 }
 
@@ -223,28 +432,9 @@ std::shared_ptr<Request> Communicator::allgatherv(py::object send, py::object re
                                                   std::optional<std::vector<std::uint64_t>> displacements, TypeOf dtype,
                                                   OptionsOf options) {
   auto held = std::make_unique<Held>();
-  require(counts.size() == static_cast<std::size_t>(size_),
-          fmt::format("counts: {} of them for {} ranks", counts.size(), size_));
-  require(!displacements || displacements->size() == counts.size(), "displacements: there must be as many as counts");
-  held->receive = View(receive, "recv", true, dtype);
-  std::uint64_t place = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const std::uint64_t at = displacements ? (*displacements)[i] : place;
-    require(counts[i] <= held->receive.count() && at <= held->receive.count() - counts[i],
-            fmt::format("recv: {} elements; the block of rank {}, {} elements at {}, doesn't fit",
-                        held->receive.count(), i, counts[i], at));
-    place = at + counts[i];
-  }
-  const bool in_place = is_in_place(send, receive);
-  if (!in_place) {
-    send = with_buffer(send, "send");
-    held->send = View(send, "send", false, dtype);
-    require(held->send.dtype() == held->receive.dtype(), "recv: its elements are of another type than those of send");
-    const std::uint64_t own = counts[static_cast<std::size_t>(rank())];
-    require(held->send.count() == own, fmt::format("send: {} elements, but counts say {}", held->send.count(), own));
-  }
+  const bool gives = hold_blocks(send, receive, counts, displacements, true, dtype, *held);
   return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
-    return ucft_allgatherv_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(), counts.data(),
+    return ucft_allgatherv_init(handle_, gives ? all.send.data() : UCFT_IN_PLACE, all.receive.data(), counts.data(),
                                 displacements ? displacements->data() : nullptr, all.receive.dtype(),
                                 address_of(options), request);
   });

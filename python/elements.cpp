@@ -82,6 +82,12 @@ const py::object& numpy() {
   return found;
 }
 
+// A new memoryview of the same elements, of so many bytes.
+py::object zeros(const py::object& view, std::size_t bytes) {
+  const py::object memory = py::bytearray(std::string(bytes, '\0'));
+  return py::module_::import("builtins").attr("memoryview")(memory).attr("cast")(view.attr("format"));
+}
+
 }  // namespace
 
 std::uint64_t bytes_of(ucft_dtype_t dtype) { return element_of(dtype).bytes; }
@@ -162,7 +168,7 @@ py::object with_buffer(py::handle object, const char* name) {
   return numpy().attr("asarray")(object, py::arg("order") = "C");
 }
 
-py::object new_array(py::handle like, std::int32_t ranks) {
+py::object new_array(py::handle like, std::int32_t ranks, bool has_zeros) {
   if (ranks == 0 && py::isinstance<Accumulator>(like)) return py::cast(std::make_shared<Accumulator>());
   if (!numpy().is_none()) {
     const bool is_array = py::isinstance(like, numpy().attr("ndarray"));
@@ -170,13 +176,28 @@ py::object new_array(py::handle like, std::int32_t ranks) {
     const py::object array = numpy().attr("asarray")(is_array ? py::reinterpret_borrow<py::object>(like) : buffer);
     py::tuple shape = array.attr("shape");
     if (ranks > 0) shape = py::make_tuple(ranks) + shape;
-    const char* const make = ranks > 0 ? "zeros" : "empty";  // the places of the dead stay as they are
+    const char* const make = ranks > 0 || has_zeros ? "zeros" : "empty";  // the places of the dead stay as they are
     return numpy().attr(make)(shape, array.attr("dtype"));
   }
   const py::object view = py::module_::import("builtins").attr("memoryview")(like);
-  const std::size_t bytes = view.attr("nbytes").cast<std::size_t>() * static_cast<std::size_t>(ranks > 0 ? ranks : 1);
-  const py::object memory = py::bytearray(std::string(bytes, '\0'));
-  return py::module_::import("builtins").attr("memoryview")(memory).attr("cast")(view.attr("format"));
+  return zeros(view, view.attr("nbytes").cast<std::size_t>() * static_cast<std::size_t>(ranks > 0 ? ranks : 1));
+}
+
+py::object new_share(py::handle like, std::int32_t ranks) {
+  if (py::isinstance<Accumulator>(like)) return new_array(like, 0);
+  if (numpy().is_none()) {
+    const py::object view = py::module_::import("builtins").attr("memoryview")(like);
+    return zeros(view, view.attr("nbytes").cast<std::size_t>() / static_cast<std::size_t>(ranks));
+  }
+  const py::object array = numpy().attr("asarray")(like);
+  const py::tuple shape = array.attr("shape");
+  if (py::len(shape) > 1 && shape[0].cast<std::int64_t>() != ranks)
+    raise(UCFT_ERR_INVALID_PARAM,
+          fmt::format("send: its first dimension is {}, and there are {} ranks", shape[0].cast<std::int64_t>(), ranks));
+  const py::object of_one =
+      py::len(shape) > 1 ? py::object(shape[py::slice(1, PY_SSIZE_T_MAX, 1)])
+                         : py::make_tuple(array.attr("size").cast<std::size_t>() / static_cast<std::size_t>(ranks));
+  return numpy().attr("empty")(of_one, array.attr("dtype"));
 }
 
 py::object borrowed_array(void* data, std::uint64_t count, ucft_dtype_t dtype, bool writable) {

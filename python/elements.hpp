@@ -49,7 +49,11 @@ py::object with_buffer(py::handle object, const char* name);
 
 // A new array of the same type as `like`. It has the shape of `like` or, if ranks is not 0, (ranks, *shape). It is
 // numpy's where that is installed, else a memoryview. Like an accumulator: another one or, by rank, its words.
-py::object new_array(py::handle like, std::int32_t ranks);
+py::object new_array(py::handle like, std::int32_t ranks, bool has_zeros = false);
+
+// A new array for one of so many shares of `like`: of the shape that follows the first dimension, or of a part of a
+// single one. Like an accumulator: another one.
+py::object new_share(py::handle like, std::int32_t ranks);
 
 // An array over memory that somebody else owns, for the time of one call of an operator.
 py::object borrowed_array(void* data, std::uint64_t count, ucft_dtype_t dtype, bool writable);

@@ -181,6 +181,22 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> reduce(py::object send, py::object receive, py::object op, std::int32_t root, TypeOf dtype,
                                   OptionsOf options);
   std::shared_ptr<Request> broadcast(py::object buffer, std::int32_t root, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> reduce_scatter(py::object send, py::object receive, py::object op, TypeOf dtype,
+                                          OptionsOf options);
+  std::shared_ptr<Request> reduce_scatterv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
+                                           py::object op, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> scatter(py::object send, py::object receive, std::int32_t root, TypeOf dtype,
+                                   OptionsOf options);
+  std::shared_ptr<Request> scatterv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
+                                    std::int32_t root, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> alltoall(py::object send, py::object receive, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> scan(py::object send, py::object receive, py::object op, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> exscan(py::object send, py::object receive, py::object op, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> gather(py::object send, py::object receive, std::int32_t root, TypeOf dtype,
+                                  OptionsOf options);
+  std::shared_ptr<Request> gatherv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
+                                   std::int32_t root, std::optional<std::vector<std::uint64_t>> displacements,
+                                   TypeOf dtype, OptionsOf options);
   std::shared_ptr<Request> allgather(py::object send, py::object receive, TypeOf dtype, OptionsOf options);
   std::shared_ptr<Request> allgatherv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
                                       std::optional<std::vector<std::uint64_t>> displacements, TypeOf dtype,
@@ -205,6 +221,15 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     bool operator==(const Signature&) const = default;
   };
 
+  void hold_blocks(py::object& send, py::object& receive, TypeOf dtype, Held& held) const;
+  // The same with counts. False: in place.
+  bool hold_blocks(py::object& send, py::object& receive, const std::vector<std::uint64_t>& counts,
+                   const std::optional<std::vector<std::uint64_t>>& displacements, bool gets, TypeOf dtype,
+                   Held& held) const;
+  using InitOfSum = ucft_status_t (*)(ucft_comm_h, const void*, void*, std::uint64_t, ucft_dtype_t,
+                                      const ucft_operator_t*, const ucft_coll_options_t*, ucft_request_h*);
+  std::shared_ptr<Request> combine(InitOfSum init, py::object send, py::object receive, py::object op, TypeOf dtype,
+                                   OptionsOf options);
   // Runs init (a call of ucft that makes held->handle) without the GIL.
   template <class Init>
   std::shared_ptr<Request> make(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init);

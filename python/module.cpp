@@ -176,7 +176,13 @@ void bind_enumerations(py::module_& m) {
       .value("BARRIER", UCFT_COLLECTIVE_BARRIER)
       .value("BROADCAST", UCFT_COLLECTIVE_BROADCAST)
       .value("REDUCE", UCFT_COLLECTIVE_REDUCE)
-      .value("ALLGATHER", UCFT_COLLECTIVE_ALLGATHER);
+      .value("ALLGATHER", UCFT_COLLECTIVE_ALLGATHER)
+      .value("GATHER", UCFT_COLLECTIVE_GATHER)
+      .value("REDUCE_SCATTER", UCFT_COLLECTIVE_REDUCE_SCATTER)
+      .value("SCATTER", UCFT_COLLECTIVE_SCATTER)
+      .value("ALLTOALL", UCFT_COLLECTIVE_ALLTOALL)
+      .value("SCAN", UCFT_COLLECTIVE_SCAN)
+      .value("EXSCAN", UCFT_COLLECTIVE_EXSCAN);
   py::enum_<ucft_gossip_answer_t>(m, "GossipAnswer")
       .value("ALL_RANKS", UCFT_GOSSIP_ALL_RANKS)
       .value("SURVIVORS", UCFT_GOSSIP_SURVIVORS)
@@ -351,20 +357,75 @@ void bind_classes(py::module_& m) {
                  doc("All survivors get send of all ranks, combined: the same bits, of the same contributors."),
                  py::arg("send"), recv, op, dtype, options);
   bind_quick_allreduce(communicator);
+  bind_operation(
+      communicator, "scan", &Communicator::scan, waiting(&Communicator::scan),
+      doc("Rank r gets send of the ranks 0 to r, combined in their order. result.missing names the ranks that "
+          "are in nobody's.",
+          true),
+      py::arg("send"), recv, op, dtype, options);
+  bind_operation(communicator, "exscan", &Communicator::exscan, waiting(&Communicator::exscan),
+                 doc("A scan of the ranks before this one. Where none of them has contributed, as on rank 0, recv is "
+                     "left as it was.",
+                     true),
+                 py::arg("send"), py::arg("recv"), op, dtype, options);
+  bind_operation(
+      communicator, "alltoall", &Communicator::alltoall, waiting(&Communicator::alltoall),
+      doc("From each rank what it has for this one. The place of a rank in result.missing is left as it was (in a "
+          "new array: zeros).",
+          true, "send, recv: (ranks, *shape), or one-dimensional, with a whole share for each rank.\n"),
+      py::arg("send"), recv, dtype, options);
   bind_operation(communicator, "reduce", &Communicator::reduce, waiting(&Communicator::reduce),
                  doc("The root gets send of all ranks, combined; recv matters there only.", true,
                      "RootFailedError on ranks that know that the root is dead.\n"),
                  py::arg("send"), recv, op, root, dtype, options);
+  bind_operation(
+      communicator, "reduce_scatter", &Communicator::reduce_scatter, waiting(&Communicator::reduce_scatter),
+      doc("Each survivor gets its share of send of all ranks, combined.", true,
+          "send: (ranks, *shape of recv), or one-dimensional, with a whole share for each rank. In place the "
+          "shares of all are in\n"
+          "recv, and this rank's comes to its beginning.\n"),
+      py::arg("send"), recv, op, dtype, options);
+  bind_operation(communicator, "reduce_scatterv", &Communicator::reduce_scatterv,
+                 waiting(&Communicator::reduce_scatterv),
+                 doc("reduce_scatter with shares of different lengths: counts[r] elements of rank r, behind those of "
+                     "the ranks before it.",
+                     true),
+                 py::arg("send"), py::arg("recv"), py::arg("counts"), op, dtype, options);
   bind_operation(communicator, "broadcast", &Communicator::broadcast, waiting(&Communicator::broadcast),
                  doc("All survivors get the root's buffer, or all raise RootFailedError and keep what they had.", false,
                      "buffer: a writable array of the same type and length on all ranks.\n"),
                  py::arg("buffer"), root, dtype, options);
+  bind_operation(
+      communicator, "scatter", &Communicator::scatter, waiting(&Communicator::scatter),
+      doc("Each survivor gets its share of the root's send, or all raise RootFailedError and keep what they had.",
+          false,
+          "send: (ranks, *shape of recv), or one-dimensional, with a whole share for each rank; away from the "
+          "root it may be None.\n"
+          "recv: needed there. At the root ucft.IN_PLACE leaves its share in send.\n"),
+      py::arg("send"), recv, root, dtype, options);
+  bind_operation(communicator, "scatterv", &Communicator::scatterv, waiting(&Communicator::scatterv),
+                 doc("scatter with shares of different lengths: counts[r] elements of rank r, behind those of the "
+                     "ranks before it.",
+                     false),
+                 py::arg("send"), py::arg("recv"), py::arg("counts"), root, dtype, options);
+  bind_operation(communicator, "gather", &Communicator::gather, waiting(&Communicator::gather),
+                 doc("The root gets every rank's block; recv, which matters there only: (ranks, *shape of send).", true,
+                     "The place of a rank that `missing` names is left as it was (in a new array: zeros). "
+                     "RootFailedError on ranks that\nknow that the root is dead.\n"),
+                 py::arg("send"), recv, root, dtype, options);
   bind_operation(communicator, "allgather", &Communicator::allgather, waiting(&Communicator::allgather),
                  doc("All survivors get every rank's block; recv: (ranks, *shape of send).", true,
                      "A dead rank's block is there on all survivors or on none; then `missing` names it, and its place "
                      "is left as it was\n"
                      "(in a new array: zeros).\n"),
                  py::arg("send"), recv, dtype, options);
+  bind_operation(
+      communicator, "gatherv", &Communicator::gatherv, waiting(&Communicator::gatherv),
+      doc("gather with blocks of different lengths: counts[r] elements of rank r, at displacements[r] (None: "
+          "one after the\n"
+          "other). recv and displacements matter at the root only.",
+          true),
+      py::arg("send"), py::arg("recv"), py::arg("counts"), root, py::arg("displacements") = py::none(), dtype, options);
   bind_operation(communicator, "allgatherv", &Communicator::allgatherv, waiting(&Communicator::allgatherv),
                  doc("allgather with blocks of different lengths: counts[r] elements of rank r, at displacements[r] "
                      "(None: one after the\n"

@@ -61,7 +61,8 @@ Plan plan_of(const Options& options) {
 }
 
 void refuse_meaningless_of(const CLI::App& command, const Options& options) {
-  const bool spreads = options.operation != "reduce", gossips = options.gossip_time > 0, walks = options.walks > 0;
+  const bool spreads = plan_of(options).program[0].row().disseminates, gossips = options.gossip_time > 0,
+             walks = options.walks > 0;
   const bool tree_is_used = spreads && !gossips;
   const char* const with_tree = "of an operation with a broadcast tree";
   refuse_meaningless(
@@ -163,8 +164,13 @@ int explore_and_print(const Options& options) {
 void add_explore_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* explore = app.add_subcommand("explore", "every crash plan of a small world: which promises hold");
-  explore->add_option("operation", options->operation, "allreduce, reduce, broadcast, barrier or allgather")
-      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather"}))
+  explore
+      ->add_option(
+          "operation", options->operation,
+          "allreduce, reduce, broadcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, scan or "
+          "exscan")
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather", "gather", "scatter",
+                             "reduce_scatter", "alltoall", "scan", "exscan"}))
       ->capture_default_str();
   explore->add_option("--ranks", options->ranks, "how many ranks")->check(CLI::Range(1, 62))->capture_default_str();
   explore->add_option("--ranks-per-host", options->ranks_per_host, "f counts hosts that fail as a whole; 0: ranks")

@@ -41,6 +41,7 @@ HostPlan plan_of(const Options& options) {
     const CatalogueRow& row = *row_named(name);
     call.pattern = row.pattern();
     call.count = row.has_data() ? 1 : 0;
+    if (row.has_shares()) call.share.count = 1;
     call.root = options.root;
     plan.program.push_back(call);
   }
@@ -88,10 +89,11 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   CLI::App* explore = app.add_subcommand(
       "explore-host", "ranks that share memory: every order of their accesses, and deaths between any two");
   explore->add_option("operations", options->operations, "each rank's program, several at a time up to the window")
-      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "allgather"}))
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "allgather", "gather", "scatter",
+                             "reduce_scatter", "alltoall", "scan", "exscan"}))
       ->capture_default_str();
   explore->add_option("--ranks", options->ranks, "how many ranks")->check(CLI::Range(1, 8))->capture_default_str();
-  explore->add_option("--root", options->root, "of reduce and broadcast")->capture_default_str();
+  explore->add_option("--root", options->root, "of reduce, gather, broadcast and scatter")->capture_default_str();
   explore->add_option("--window", options->window, "W")->check(CLI::Range(1, 64))->capture_default_str();
   explore
       ->add_option("--banks", options->banks, "of memory, a power of two (default: the first from 2 W on): more than W")

@@ -87,7 +87,7 @@ std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, 
   if (arguments.row().from_root())
     return sends + sends_of_pieces(rank, ranks, arguments.root, arguments.bytes(), optimism.piece_bytes);
   for (Rank root = 0; root < ranks; ++root)
-    sends += sends_of_pieces(rank, ranks, root, Allgather::record_bytes(block_words(root) * sizeof(std::uint64_t)),
+    sends += sends_of_pieces(rank, ranks, root, Blocks::record_bytes(block_words(root) * sizeof(std::uint64_t)),
                              optimism.piece_bytes);
   return sends;
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t elements = 1;       // of a payload, and of a chunk: one word, so that an access is one
 constexpr std::uint64_t most_elements = 2;  // of an area
-constexpr int views = 9;                    // read() until the next but one, and 8 ranks' at once
+constexpr int views = 9;                    // of read(): 8 ranks' at once, and one more
 constexpr int levels = 8;
 constexpr HostPlace no_cell = ~HostPlace{0};
 
@@ -113,7 +113,7 @@ class HostWorld::Memory {
   bool expects_block(OperationNumber, Rank, std::uint64_t) const { return true; }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     std::vector<HostWord>& all = state_.delivered[number];
-    all.push_back(bytes << 32 | static_cast<HostWord>(rank));  // as in a set of blocks (allgather.hpp)
+    all.push_back(bytes << 32 | static_cast<HostWord>(rank));  // as in a set of blocks (blocks.hpp)
     for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) {
       HostWord word = 0;
       std::memcpy(&word, data + i * sizeof word, sizeof word);
@@ -186,6 +186,11 @@ bool HostWorld::reads(Rank rank, int use) const {
          !has_left(rank, use);
 }
 
+Share HostWorld::share_of(Rank rank, const HostCall& call) {
+  const std::uint64_t first = std::min(static_cast<std::uint64_t>(rank) * call.share.count, call.count);
+  return {first, std::min(call.share.count, call.count - first)};
+}
+
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
   HostCall call = plan_().program[number];
   if (!call.reduction.finishes() && !call.reduction.sweeps_twice())
@@ -196,6 +201,7 @@ HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
   else if (rank == plan_().differs)
     call.signature = 99;
   call.lacks_memory = rank == plan_().lacks;
+  if (!call.takes_all()) call.share = share_of(rank, call);
   return call;
 }
 
@@ -511,6 +517,7 @@ Terms HostWorld::terms_of(int use, OperationNumber number) const {
               .root_stays = stays(call.root),
               .lacks = plan_().lacks,
               .lack_is_known = plan_().lacks != no_rank && has_stamped(plan_().lacks, use, number)};
+  if (!call.takes_all()) terms.share = [&call](Rank rank) { return share_of(rank, call); };
   for (Rank rank = 0; rank < plan_().ranks; ++rank)
     terms.parts.push_back(stays(rank) || has_stamped(rank, use, number) ? Part::must : Part::cannot);
   return terms;
@@ -520,7 +527,8 @@ Terms HostWorld::terms_of(int use, OperationNumber number) const {
 void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResult& result) {
   const HostCall& call = plan_().program[number];
   const bool is_root = call.root == rank, from_root = call.pattern.from_root();
-  const bool reads_all = !from_root && (!call.pattern.to_root() || is_root), reads_root = from_root && !is_root;
+  const bool reads_all = !from_root && (!call.pattern.to_root() || is_root),
+             reads_root = from_root && (!is_root || !call.takes_all());
   bool is_mixed = false;
   for (Rank other = 0; other < plan_().ranks; ++other)
     if (has_stamped(other, at(rank).state.use, number) && (other == plan_().differs) != (rank == plan_().differs))
@@ -532,7 +540,8 @@ void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResul
 void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
   if (plan_().differs != no_rank) return check_mixture(rank, number, result);
   const HostCall& call = plan_().program[number];
-  if (call.pattern.from_root() && call.root == rank && result.outcome == Outcome::success) return;  // it has its data
+  const bool has_its_data = call.pattern.from_root() && call.root == rank && call.takes_all();
+  if (has_its_data && result.outcome == Outcome::success) return;
   const int use = at(rank).state.use;
   std::optional<Result>& first = deliveries_[static_cast<std::size_t>(use) * plan_().program.size() + number];
   const Terms terms = terms_of(use, number);

@@ -46,7 +46,8 @@ struct HostPlan {
   int banks = 4;   // more than the window
   int degree = 0;  // of the tree; 0: flat
   int patience = 0;
-  std::vector<HostCall> program;  // of 64-bit sums: up to 1 element in a slab, up to 2 in an area
+  std::vector<HostCall> program;  // of 64-bit sums: up to 1 element in a slab, up to 2 in an area. With a share: each
+                                  // rank takes so many of the elements, in the order of ranks, the last ones none
   int areas = 0;                  // beside each slab
   bool has_chunks = true;  // data in areas are large: combined in chunks; else each combines them, or the tree does
   int uses = 1;            // of the memory, each with the whole program
@@ -126,6 +127,7 @@ class HostWorld {
   }
   const Node& at(Rank rank) const { return *nodes_[static_cast<std::size_t>(rank)]; }
   State state_of(Rank rank, int use) const;
+  static Share share_of(Rank rank, const HostCall& call);
   HostCall call_of(Rank rank, OperationNumber number) const;
   static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
   static std::vector<HostWord> given(Rank rank, int use, OperationNumber number, const HostCall& call);

@@ -47,7 +47,7 @@ std::string wrong_blocks(const Terms& terms, const Result& result) {
   std::vector<bool> in(terms.parts.size());
   std::string wrong;
   const bool whole =
-      Allgather::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
+      Blocks::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
         if (rank < 0 || rank >= static_cast<Rank>(in.size())) return wrong = named("a block of rank ", rank), void();
         if (in[static_cast<std::size_t>(rank)]) wrong = named("two blocks of rank ", rank);
         in[static_cast<std::size_t>(rank)] = true;
@@ -62,7 +62,7 @@ std::string wrong_blocks(const Terms& terms, const Result& result) {
 // The same set, by rank: an allgather in pieces leaves its blocks in the order in which they have come.
 Result in_order_of_ranks(Result result) {
   std::vector<std::pair<Rank, Words>> blocks;
-  if (!Allgather::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
+  if (!Blocks::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
         blocks.emplace_back(rank, Words(block.size() / sizeof(std::uint64_t)));
         if (!block.empty()) std::memcpy(blocks.back().second.data(), block.data(), block.size());
       }))
@@ -119,6 +119,17 @@ std::string wrong_sum(Terms terms, const Result& result) {
   return right ? "" : "no sum of all live ranks and so many others";
 }
 
+// As if all had given no more than what goes to that rank.
+Terms terms_of_share(const Terms& terms, Rank rank) {
+  Terms its = terms;
+  its.given = [&terms, share = terms.share(rank)](Rank from) {
+    const Words words = terms.given(from);
+    const auto first = words.begin() + static_cast<std::ptrdiff_t>(share.first);
+    return Words(first, first + static_cast<std::ptrdiff_t>(share.count));
+  };
+  return its;
+}
+
 }  // namespace
 
 Result result_of(const Decision& decision, std::uint32_t attempts) {
@@ -169,8 +180,15 @@ std::string broken_promise(const Terms& terms, Rank rank, const Result& result, 
   if (!terms.gets(rank)) return {};
   if (reference != nullptr && terms.pattern.puts_side_by_side())
     return disagreement(in_order_of_ranks(result), in_order_of_ranks(*reference));
-  if (reference != nullptr) return disagreement(result, *reference);
-  if (result.outcome == Outcome::success) return wrong_contents(terms, result);
+  if (reference != nullptr && terms.share) {  // which differ
+    Result alike = result;
+    alike.value = reference->value;
+    if (std::string wrong = disagreement(alike, *reference); !wrong.empty()) return wrong;
+  } else if (reference != nullptr) {
+    return disagreement(result, *reference);
+  }
+  if (result.outcome == Outcome::success)
+    return wrong_contents(terms.share ? terms_of_share(terms, rank) : terms, result);
   return result.value.empty() ? "" : "data beside an error";
 }
 
@@ -193,7 +211,7 @@ std::vector<std::byte> input_of(const Arguments& arguments, Rank rank, std::size
   std::vector<std::byte> input(
       with_collective(arguments.kind, [&](auto collective) { return collective.input_bytes(mine); }));
   if (arguments.row().has_own_lengths())
-    Allgather::pack(mine, rank, words.data(), input.data());
+    Blocks::pack(mine, rank, words.data(), input.data());
   else if (!input.empty())
     std::memcpy(input.data(), words.data(), input.size());
   return input;

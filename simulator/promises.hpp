@@ -19,7 +19,7 @@ namespace ucft::detail::simulator {
 struct Result {
   bool finished = false;
   Outcome outcome = Outcome::success;
-  std::vector<std::uint64_t> value;  // what the operation left; empty without a value. Blocks: a set (allgather.hpp)
+  std::vector<std::uint64_t> value;  // what the operation left; empty without a value. Blocks: a set (blocks.hpp)
   std::uint32_t contributors = 0;
   bool missing_known = true;  // the list is whole
   std::vector<Rank> missing;  // ranks that did not contribute, ascending (FailureInfo::list)
@@ -44,6 +44,8 @@ struct Terms {
   bool root_stays = true;
   Rank lacks = no_rank;        // this rank has no memory
   bool lack_is_known = false;  // then there is no result for ranks that would have read what it gives
+
+  std::function<Share(Rank)> share{};  // of a sum, that each rank takes; none: all take it whole
 
   Part& part(Rank rank) { return parts[static_cast<std::size_t>(rank)]; }
   Part part(Rank rank) const { return parts[static_cast<std::size_t>(rank)]; }

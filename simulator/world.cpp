@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <span>
+
+#include "collectives/catalogue/blocks.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -59,7 +63,8 @@ World::Node::Node(const Plan& plan, Rank rank)
       window({rank, plan.ranks, plan.window, plan.optimistic, hosts_of(plan)}, buffers),
       outbox(buffers),
       results(plan.program.size()),
-      through(static_cast<std::size_t>(plan.ranks)) {}
+      through(static_cast<std::size_t>(plan.ranks)),
+      landings(plan.program.size()) {}
 
 World::World(const Plan& plan) : plan_(plan), memory_(static_cast<std::size_t>(plan.ranks)), random_(plan.seed) {
   if (plan.short_of_memory != no_rank) memory_[static_cast<std::size_t>(plan.short_of_memory)].left = plan.after_blocks;
@@ -195,6 +200,12 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
         arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, plan_.ranks); }));
     memory.lacks = memory.result == no_buffer;
   }
+  const bool lends = (static_cast<std::size_t>(rank) + index) % 3 != 2;  // the others' result goes where their input is
+  if (plan_.lends && lends && arguments.row().reduces && arguments.row().disseminates) {
+    std::vector<std::uint64_t>& landing = node(rank).landings[index];
+    landing.resize(arguments.count);
+    memory.landing = buffers.adopt(reinterpret_cast<std::byte*>(landing.data()), arguments.bytes(), 0);
+  }
   if (memory.lacks || !is_one_of(arguments.row().gives, is_root)) return memory;
   const std::vector<std::byte> input = input_of(arguments, rank, index);
   memory.input = buffers.whole(buffers.copy_in(input.data(), input.size()));
@@ -290,10 +301,27 @@ void World::collect(Rank rank) {
   for (OperationNumber number : here.window.completed()) {
     const auto found = std::find(here.numbers.begin(), here.numbers.end(), number);
     const std::size_t index = static_cast<std::size_t>(found - here.numbers.begin());
-    if (index < here.numbers.size()) here.results[index] = read_result(rank, here.window.operation(number));
+    if (index >= here.numbers.size()) continue;
+    here.results[index] = read_result(rank, here.window.operation(number));
+    take_landing(rank, index);
   }
   here.window.clear_completed();
   while (here.waited < here.numbers.size() && here.results[here.waited].finished) ++here.waited;
+}
+
+// A result that has landed is taken, and the caller uses its memory again at once. Without a death an operation that
+// fails has left it alone.
+void World::take_landing(Rank rank, std::size_t index) {
+  std::vector<std::uint64_t>& landing = node(rank).landings[index];
+  Result& result = node(rank).results[index];
+  if (landing.empty()) return;
+  if (result.outcome == Outcome::success && result.value.empty()) {
+    result.value = landing;
+    std::ranges::fill(landing, ~std::uint64_t{0});
+  } else if (result.outcome != Outcome::success && plan_.crashes.empty() &&
+             std::ranges::any_of(landing, [](std::uint64_t word) { return word != 0; })) {
+    found_ = "a failed operation has written to the caller's memory on rank " + std::to_string(rank);
+  }
 }
 
 Result World::read_result(Rank rank, const Operation& operation) {
@@ -309,6 +337,15 @@ Result World::read_result(Rank rank, const Operation& operation) {
   const auto* list = reinterpret_cast<const std::uint32_t*>(here.buffers.data(decision.list));
   for (std::uint32_t i = 0; i < decision.list_length; ++i)
     if ((list[i] & contributed_bit) == 0) result.missing.push_back(static_cast<Rank>(list[i]));
+  // As the caller has it: whose block is not there. No list says that of a gather, nor of an allgather with COUNT or
+  // BIT.
+  const bool is_listed = operation.row().disseminates && operation.arguments().failure_info == FailureInfo::list;
+  if (operation.row().has_own_lengths() && !is_listed && !result.value.empty()) {
+    result.missing.resize(static_cast<std::size_t>(plan_.ranks));
+    std::iota(result.missing.begin(), result.missing.end(), 0);
+    Blocks::for_each(std::as_bytes(std::span(result.value)),
+                     [&](Rank of, std::span<const std::byte>) { std::erase(result.missing, of); });
+  }
   std::sort(result.missing.begin(), result.missing.end());
   return result;
 }
@@ -373,6 +410,7 @@ std::string World::check_end(Rank rank, Rank first) const {
 }
 
 std::string World::check() const {
+  if (!found_.empty()) return found_;
   const std::vector<Rank> all = survivors();
   std::vector<Rank> stay;
   std::ranges::copy_if(all, std::back_inserter(stay), [&](Rank rank) { return leave_of(rank) == nullptr; });

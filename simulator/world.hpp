@@ -38,7 +38,8 @@ struct Plan {
   int window = 2;     // W
   int in_flight = 1;  // operations a rank posts before it waits for the oldest
   Optimism optimistic = false;
-  bool lends = false;       // receivers use values where they lie at their sender, as those of the library do
+  bool lends = false;       // receivers use values where they lie at their sender, as those of the library do; and most
+                            // callers lend their memory for results
   Rank ranks_per_host = 0;  // f counts hosts; 0: ranks
   std::vector<Arguments> program;
   bool ends = false;  // all leave after the program
@@ -84,7 +85,8 @@ class World {
     std::int64_t dies_after = -1;
     bool alive = true;
     bool has_left = false, is_gone = false;
-    std::vector<bool> through{};  // by rank: it has said that it needs this one no more
+    std::vector<bool> through{};                       // by rank: it has said that it needs this one no more
+    std::vector<std::vector<std::uint64_t>> landings;  // of each operation of the program: its caller's memory, if lent
   };
   struct Event {
     enum class What : std::uint8_t { message, failure, leave, through, left, turn };
@@ -122,6 +124,7 @@ class World {
   bool take(Event& event);
   void deliver(const Event& event);
   std::size_t failed_units() const;
+  void take_landing(Rank rank, std::size_t index);
   std::string check_operation(std::size_t index, const std::vector<Rank>& live) const;
   std::string check_end(Rank rank, Rank first) const;
 
@@ -133,6 +136,7 @@ class World {
   std::mt19937_64 random_;
   std::int64_t events_ = 0, idle_ = 0;
   std::int64_t sends_by_phase_[phase_count] = {};
+  std::string found_;  // a broken promise, while it ran
 };
 
 std::string describe(const Plan& plan);

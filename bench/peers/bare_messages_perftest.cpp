@@ -157,6 +157,12 @@ class Bare {
 
   void reduce(std::span<const T>, std::span<T>) { std::abort(); }  // these are refused
   void broadcast(std::span<T>) { std::abort(); }
+  void gather(std::span<const T>, std::span<T>) { std::abort(); }
+  void reduce_scatter(std::span<const T>, std::span<T>) { std::abort(); }
+  void scatter(std::span<const T>, std::span<T>) { std::abort(); }
+  void alltoall(std::span<const T>, std::span<T>) { std::abort(); }
+  void scan(std::span<const T>, std::span<T>) { std::abort(); }
+  void exscan(std::span<const T>, std::span<T>) { std::abort(); }
   void barrier() { std::abort(); }
 
  private:

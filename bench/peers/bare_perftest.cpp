@@ -87,11 +87,7 @@ class Bare {
 
   void reduce(std::span<const T> send, std::span<T> recv) {
     ++number_;
-    if (me_ != root_) {
-      wait_for_bank(root_, root_ + 1);
-      is_small_ ? give(bytes_of(send)) : stage(bytes_of(send));
-      return;
-    }
+    if (me_ != root_) return give_to_root(bytes_of(send));
     if (is_small_)
       sum_of_cells(bytes_of(send), bytes_of(recv));
     else
@@ -104,23 +100,30 @@ class Bare {
     std::byte* const data = bytes_of(recv);
     if (me_ == root_) {
       wait_for_bank(0, ranks_);
-      is_small_ ? give(data) : stage(data);
+      put(data);
       return;
     }
     take(root_, data);
     words(me_).through.store(number_, std::memory_order_release);
   }
 
+  void gather(std::span<const T> send, std::span<T> recv) {
+    ++number_;
+    if (me_ != root_) return give_to_root(bytes_of(send));
+    take_all(bytes_of(send), bytes_of(recv));
+    words(me_).through.store(number_, std::memory_order_release);
+  }
+
+  void reduce_scatter(std::span<const T>, std::span<T>) { std::abort(); }
+  void scatter(std::span<const T>, std::span<T>) { std::abort(); }
+  void alltoall(std::span<const T>, std::span<T>) { std::abort(); }
+  void scan(std::span<const T>, std::span<T>) { std::abort(); }
+  void exscan(std::span<const T>, std::span<T>) { std::abort(); }
+
   void allgather(std::span<const T> send, std::span<T> recv) {
     ++number_;
-    is_small_ ? give(bytes_of(send)) : stage(bytes_of(send));
-    for (int rank = 0; rank < ranks_; ++rank) {
-      std::byte* const to = bytes_of(recv) + static_cast<std::size_t>(rank) * bytes_;
-      if (rank == me_)
-        copy(to, bytes_of(send), bytes_);
-      else
-        take(rank, to);
-    }
+    put(bytes_of(send));
+    take_all(bytes_of(send), bytes_of(recv));
   }
 
   void barrier() {
@@ -185,6 +188,11 @@ class Bare {
       words(me_).staged.store((number_ - 1) * pieces_ + piece + 1, std::memory_order_release);
     }
   }
+  void put(const std::byte* data) const { is_small_ ? give(data) : stage(data); }
+  void give_to_root(const std::byte* data) {
+    wait_for_bank(root_, root_ + 1);
+    put(data);
+  }
   void take(int rank, std::byte* to) const {
     if (is_small_) {
       wait_for_cell(rank);
@@ -193,6 +201,17 @@ class Bare {
     for (std::size_t piece = 0; piece < pieces_; ++piece) {
       wait_for_piece(rank, piece);
       host_copy(to + piece * piece_, bank(rank) + piece * piece_, bytes_of_piece(piece));
+    }
+  }
+
+  // A block of each rank. `own`: as in sum_of_cells().
+  void take_all(const std::byte* own, std::byte* into) const {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      std::byte* const to = into + static_cast<std::size_t>(rank) * bytes_;
+      if (rank == me_)
+        copy(to, own, bytes_);
+      else
+        take(rank, to);
     }
   }
 
@@ -262,5 +281,8 @@ class Bare {
 
 int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
-  return peer_perftest<Bare>(argument_count, argument_values, "bare", lacks_of_bare);
+  return peer_perftest<Bare>(argument_count, argument_values, "bare", [](const Arguments& arguments) {
+    return arguments.test == Test::reduce_scatter ? std::string("-t reduce_scatter: not here")
+                                                  : std::string(lacks_of_bare(arguments));
+  });
 }

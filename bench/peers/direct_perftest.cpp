@@ -33,7 +33,11 @@ class Direct {
   static constexpr const char* name = "ucft";
 
   Direct(World world, const Arguments& arguments)
-      : dtype_(arguments.dtype), op_(arguments.op), root_(arguments.root), is_root_(world.rank == arguments.root) {
+      : dtype_(arguments.dtype),
+        op_(arguments.op),
+        root_(arguments.root),
+        is_root_(world.rank == arguments.root),
+        ranks_(static_cast<std::size_t>(world.size)) {
     ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
     params.oob = {exchange,
                   has_ended,
@@ -67,6 +71,35 @@ class Direct {
     const ucft_status_t status = ucft_allgather(comm_, send.data(), recv.data(), send.size(), dtype_, nullptr, nullptr);
     if (status != UCFT_OK) expect_ok("ucft_allgather", status);
   }
+  void gather(std::span<const T> send, std::span<T> recv) const {
+    const ucft_status_t status =
+        ucft_gather(comm_, send.data(), is_root_ ? recv.data() : nullptr, send.size(), dtype_, root_, nullptr, nullptr);
+    if (status != UCFT_OK) expect_ok("ucft_gather", status);
+  }
+  void scatter(std::span<const T> send, std::span<T> recv) const {
+    const ucft_status_t status =
+        ucft_scatter(comm_, send.data(), recv.data(), recv.size(), dtype_, root_, nullptr, nullptr);
+    if (status != UCFT_OK) expect_ok("ucft_scatter", status);
+  }
+  void alltoall(std::span<const T> send, std::span<T> recv) const {
+    const ucft_status_t status =
+        ucft_alltoall(comm_, send.data(), recv.data(), send.size() / ranks_, dtype_, nullptr, nullptr);
+    if (status != UCFT_OK) expect_ok("ucft_alltoall", status);
+  }
+  void scan(std::span<const T> send, std::span<T> recv) const {
+    const ucft_status_t status = ucft_scan(comm_, send.data(), recv.data(), recv.size(), dtype_, op_, nullptr, nullptr);
+    if (status != UCFT_OK) expect_ok("ucft_scan", status);
+  }
+  void exscan(std::span<const T> send, std::span<T> recv) const {
+    const ucft_status_t status =
+        ucft_exscan(comm_, send.data(), recv.data(), recv.size(), dtype_, op_, nullptr, nullptr);
+    if (status != UCFT_OK) expect_ok("ucft_exscan", status);
+  }
+  void reduce_scatter(std::span<const T> send, std::span<T> recv) const {
+    const ucft_status_t status =
+        ucft_reduce_scatter(comm_, send.data(), recv.data(), recv.size(), dtype_, op_, nullptr, nullptr);
+    if (status != UCFT_OK) expect_ok("ucft_reduce_scatter", status);
+  }
   void barrier() const {
     const ucft_status_t status = ucft_barrier(comm_, nullptr, nullptr);
     if (status != UCFT_OK) expect_ok("ucft_barrier", status);
@@ -77,6 +110,7 @@ class Direct {
   const ucft_op_t op_;
   const int root_;
   const bool is_root_;
+  const std::size_t ranks_;
   ucft_context_h context_ = UCFT_CONTEXT_NULL;
   ucft_comm_h comm_ = UCFT_COMM_NULL;
 };

@@ -71,7 +71,7 @@ MPI_Op mpi_operator(ucft_op_t op) {
 std::string missing_in_mpi(const Arguments& arguments) {
   if (mpi_type(arguments.dtype) == MPI_DATATYPE_NULL)
     return fmt::format("-d {}: MPI has none", name_of(arguments.dtype));
-  if (arguments.test != Test::allreduce && arguments.test != Test::reduce) return "";
+  if (!combines(arguments.test)) return "";
   const bool is_bitwise = arguments.op >= UCFT_BAND && arguments.op <= UCFT_BXOR;
   if ((arguments.op != UCFT_USER && mpi_operator(arguments.op) == MPI_OP_NULL) ||
       (is_bitwise && arguments.dtype == UCFT_BOOL))
@@ -89,8 +89,8 @@ class Mpi {
  public:
   static constexpr const char* name = "mpi";
 
-  Mpi(World, const Arguments& arguments)
-      : type_(mpi_type(arguments.dtype)), op_(mpi_operator(arguments.op)), root_(arguments.root) {
+  Mpi(World world, const Arguments& arguments)
+      : type_(mpi_type(arguments.dtype)), op_(mpi_operator(arguments.op)), root_(arguments.root), ranks_(world.size) {
     if (arguments.op == UCFT_USER) MPI_Op_create(&user_sum<T>, 1, &op_);
   }
   void begin_row(std::size_t) {}
@@ -105,6 +105,25 @@ class Mpi {
   void allgather(std::span<const T> send, std::span<T> recv) const {
     MPI_Allgather(send.data(), count_of(send), type_, recv.data(), count_of(send), type_, MPI_COMM_WORLD);
   }
+  void gather(std::span<const T> send, std::span<T> recv) const {
+    MPI_Gather(send.data(), count_of(send), type_, recv.data(), count_of(send), type_, root_, MPI_COMM_WORLD);
+  }
+  void scatter(std::span<const T> send, std::span<T> recv) const {
+    MPI_Scatter(send.data(), count_of(recv), type_, recv.data(), count_of(recv), type_, root_, MPI_COMM_WORLD);
+  }
+  void alltoall(std::span<const T> send, std::span<T> recv) const {
+    const int count = count_of(send) / ranks_;
+    MPI_Alltoall(send.data(), count, type_, recv.data(), count, type_, MPI_COMM_WORLD);
+  }
+  void scan(std::span<const T> send, std::span<T> recv) const {
+    MPI_Scan(send.data(), recv.data(), count_of(recv), type_, op_, MPI_COMM_WORLD);
+  }
+  void exscan(std::span<const T> send, std::span<T> recv) const {
+    MPI_Exscan(send.data(), recv.data(), count_of(recv), type_, op_, MPI_COMM_WORLD);
+  }
+  void reduce_scatter(std::span<const T> send, std::span<T> recv) const {
+    MPI_Reduce_scatter_block(send.data(), recv.data(), count_of(recv), type_, op_, MPI_COMM_WORLD);
+  }
   void barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
 
  private:
@@ -112,7 +131,7 @@ class Mpi {
 
   const MPI_Datatype type_;
   MPI_Op op_;
-  const int root_;
+  const int root_, ranks_;
 };
 
 }  // namespace

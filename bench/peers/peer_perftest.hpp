@@ -33,7 +33,9 @@ inline World join_world() {
 // Library<T>: with what `name` says, operations on elements T.
 //   Library(World, const Arguments&)
 //   begin_row(count)                 a payload of so many elements follows, on all ranks
-//   allreduce(send, recv), reduce(send, recv), broadcast(recv), allgather(send, recv), barrier()    spans
+//   allreduce(send, recv), reduce(send, recv), broadcast(recv), allgather(send, recv), gather(send, recv),
+//   reduce_scatter(send, recv), scatter(send, recv), alltoall(send, recv), scan(send, recv), exscan(send, recv),
+//   barrier()      spans
 template <template <class> class Library, Element T>
 class Perftest {
  public:
@@ -53,11 +55,11 @@ class Perftest {
     const std::int64_t batch = arguments_.batch(arguments_.sizes_bytes[row]);
     tally_ = Tally(batch);
     const std::size_t count = arguments_.sizes_bytes[row] / sizeof(T);
-    const std::size_t received =
-        count * (arguments_.test == Test::allgather ? static_cast<std::size_t>(world_.size) : 1);
-    own_send_ = std::make_unique<T[]>(count);
+    const std::size_t sent = count * given_by_rank(arguments_.test, world_.size),
+                      received = count * got_by_rank(arguments_.test, world_.size);
+    own_send_ = std::make_unique<T[]>(sent);
     own_recv_ = std::make_unique<T[]>(received);
-    send_ = {own_send_.get(), count};
+    send_ = {own_send_.get(), sent};
     recv_ = {own_recv_.get(), received};
     library_.begin_row(count);
     for (std::int64_t i = 0; i < arguments_.warmup; i += batch) iterate(false, batch);
@@ -72,8 +74,11 @@ class Perftest {
     ++operation_;
     if (arguments_.test == Test::broadcast)
       checker_.fill(recv_, world_.rank, operation_);
+    else if (has_shares(arguments_.test))
+      checker_.fill_shares(send_, operation_);
     else
       checker_.fill(send_, world_.rank, operation_);
+    if (arguments_.test == Test::exscan) checker_.clear(recv_);  // of the first rank it stays so
     if (arguments_.test != Test::barrier && !arguments_.back_to_back) MPI_Barrier(MPI_COMM_WORLD);
     const ContextSwitches before = ContextSwitches::now();
     begin_ns_ = now_ns();
@@ -92,6 +97,12 @@ class Perftest {
       case Test::reduce: library_.reduce(send_, recv_); break;
       case Test::broadcast: library_.broadcast(recv_); break;
       case Test::allgather: library_.allgather(send_, recv_); break;
+      case Test::gather: library_.gather(send_, recv_); break;
+      case Test::scatter: library_.scatter(send_, recv_); break;
+      case Test::reduce_scatter: library_.reduce_scatter(send_, recv_); break;
+      case Test::alltoall: library_.alltoall(send_, recv_); break;
+      case Test::scan: library_.scan(send_, recv_); break;
+      case Test::exscan: library_.exscan(send_, recv_); break;
       case Test::barrier: library_.barrier(); break;
     }
   }
@@ -103,17 +114,24 @@ class Perftest {
     result.attempts = 1;
     result.missing_known = true;
     Verdict verdict;
+    if (goes_to_root(arguments_.test) && world_.rank != arguments_.root) return;
     switch (arguments_.test) {
       case Test::reduce:
-        if (world_.rank != arguments_.root) return;
-        verdict = checker_.check_combined(recv_, operation_, result);
-        break;
       case Test::allreduce: verdict = checker_.check_combined(recv_, operation_, result); break;
       case Test::broadcast:
         result.contributors = 1;
         verdict = checker_.check_copy(recv_, operation_, arguments_.root);
         break;
-      case Test::allgather: verdict = checker_.check_blocks(recv_, operation_, result); break;
+      case Test::allgather:
+      case Test::gather: verdict = checker_.check_blocks(recv_, operation_, result); break;
+      case Test::scatter:
+        result.contributors = 1;
+        verdict = checker_.check_share_of(recv_, operation_, arguments_.root);
+        break;
+      case Test::reduce_scatter: verdict = checker_.check_share(recv_, operation_, result); break;
+      case Test::alltoall: verdict = checker_.check_shares_of_all(recv_, operation_, result); break;
+      case Test::scan: verdict = checker_.check_prefix(recv_, operation_, result, true); break;
+      case Test::exscan: verdict = checker_.check_prefix(recv_, operation_, result, false); break;
       case Test::barrier: verdict.complaint = check_barrier(); break;
     }
     tally_.add_contributors(result.contributors);

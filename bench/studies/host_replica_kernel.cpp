@@ -39,11 +39,12 @@ struct KeptJournal final : Journal {
   const JournalEntry* at(std::uint64_t position) override {
     if (position >= entries.size()) return nullptr;
     JournalEntry& entry = entries[position].entry;
+    ProcessContribution* const mine = entries[position].contribution.get();
     const auto lent = [&](std::span<const std::byte> bytes) {
       return bytes.empty() ? Slice{} : buffers.whole(buffers.adopt(bytes.data(), bytes.size(), 0));
     };
     if (lends && !entry.block) entry.block = lent(entry.value);
-    if (lends && !entry.contribution.block) entry.contribution.block = lent(entry.contribution.value);
+    if (lends && mine != nullptr && !mine->block) mine->block = lent(mine->value);
     return &entry;
   }
   Buffers& buffers;

@@ -34,6 +34,7 @@ struct ProcessContribution {
   };
   std::vector<Piece> pieces{};     // those of the value that are not in the block yet
   BufferId room = no_buffer;       // of this rank, where other ranks have pieces: kept until no rank may need them
+  BufferId landing = no_buffer;    // Operation::Memory::landing, of a rank alone
   std::uint32_t contributors = 0;  // ranks whose values are in it
   std::vector<Rank> missing;       // the others, as ranks of all hosts, ascending
   bool has_value = false;          // false: there is nothing to give
@@ -54,13 +55,13 @@ struct JournalEntry {
     end            // nothing follows: this host has left, and no host needs it any more
   };
   What what = What::turn;
-  ProcessContribution contribution{};
+  // Of this host, by its call. Each reader has it from the memory of the host: not written down.
+  const ProcessContribution* contribution = nullptr;
   Message message{};  // peer: the host that sent it. Its handles mean nothing here
   std::span<const std::byte> value{}, list{};
-  Slice block{};             // as in a contribution. Not written down
-  Slice appended{};          // value, where the rank that appends has it in a block of its own. Not written down
-  Host about = no_rank;      // that has failed, leaves or left
-  OperationNumber from = 0;  // of one that leaves; result: whose it is
+  Slice block{};         // value, in a block of the rank that appends, or reads: as a contribution's. Not written down
+  Host about = no_rank;  // that has failed, leaves or left
+  OperationNumber from = 0;  // of one that leaves; result: whose it is; contribution: its call
   bool was_needed = false;   // of one that left: see OperationWindow::on_left
   bool may_gossip = true;    // turn
   std::int64_t now_ns = 0;   // turn
@@ -71,28 +72,28 @@ class Journal {
   virtual ~Journal() = default;
   // Whether append() may be called: all that was appended is there.
   virtual bool may_append() const { return true; }
-  // For the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before an entry is
-  // there. A block that is `appended` need not be copied: it is held, and not changed, until no rank needs it.
+  // For the one rank that speaks. Entries are numbered from 0, and copied where other ranks read them. It may be some
+  // time before an entry is there. A block need not be copied: it is held, and not changed, until no rank needs it.
   virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
-  // nullptr: not there yet, or not to be read yet. Valid until the next call; a block as long as it is referred to.
+  // nullptr: not there yet, or not to be read yet. Valid until the next call; a contribution until its operation is
+  // reported, a block as long as it is referred to.
   virtual const JournalEntry* at(std::uint64_t position) = 0;
   // Wakes the other ranks, which may sleep: they have something to do for the entries that were appended.
   virtual void wake() {}
 };
 
-// Of a rank alone: an entry is read at once, and by no other rank. So nothing is copied.
+// Of a rank alone: an entry is read before append()'s caller goes on, and by no other rank. So nothing is copied.
 class OwnJournal final : public Journal {
  public:
   void append(std::uint64_t position, const JournalEntry& entry) override {
     end_ = position + 1;
-    entry_ = entry;
-    entry_.block = entry.appended;
+    entry_ = &entry;
   }
-  const JournalEntry* at(std::uint64_t position) override { return position < end_ ? &entry_ : nullptr; }
+  const JournalEntry* at(std::uint64_t position) override { return position + 1 == end_ ? entry_ : nullptr; }
 
  private:
   std::uint64_t end_ = 0;
-  JournalEntry entry_;
+  const JournalEntry* entry_ = nullptr;
 };
 
 }  // namespace ucft::detail

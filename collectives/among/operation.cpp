@@ -142,6 +142,7 @@ void Operation::reset(Buffers& buffers) {
   optimistic_.clear(buffers);
   buffers.release(memory_.input);
   buffers.release(memory_.result);
+  buffers.release(memory_.landing);
   buffers.release(memory_.missing);
   memory_ = Memory{};
   decision_.release(buffers);
@@ -163,7 +164,7 @@ void Operation::join_optimistic(Outbox& out) {
     if (memory_.lacks) mine.blame(lacking());
     if (!memory_.lacks && memory_.root_died) mine.outcome = Outcome::root_failed;
   }
-  if (!optimistic_.start(mine, memory_.result, lacking(), arguments_, ballots_, out.buffers()))
+  if (!optimistic_.start(mine, memory_.result, memory_.landing, lacking(), arguments_, ballots_, out.buffers()))
     leave_optimistic(mine, out);
   else
     advance(out);
@@ -175,10 +176,9 @@ void Operation::join_optimistic(Outbox& out) {
 void Operation::advance_optimistic(Outbox& out) {
   const OptimisticBallot::State state = optimistic_.advance(arguments_, ballots_, out);
   if (state == OptimisticBallot::State::awaits) return;
+  all_have_it_ = state == OptimisticBallot::State::all_have_it;
   if (!delivered_) deliver_optimistic(out.buffers());
-  if (state != OptimisticBallot::State::all_have_it) return;
-  all_have_it_ = true;
-  forget_if_through(out.buffers());
+  if (all_have_it_) forget_if_through(out.buffers());
 }
 
 void Operation::deliver_optimistic(Buffers& buffers) {
@@ -189,9 +189,10 @@ void Operation::deliver_optimistic(Buffers& buffers) {
       decision_.lack_memory(result.culprit());
     } else {
       decision_.contributors = result.contributors;
+      const bool has_landed = result.value && result.value.buffer == memory_.landing;
       if (result.value == memory_.input)
         buffers.retain(decision_.value = result.value);  // a broadcast's root keeps what it has given as it is
-      else
+      else if (!has_landed || !all_have_it_)             // else nobody will ask for it
         decision_.keep_value(result.value, me(), memory_.result, buffers);
       decision_.failed_count = decision_.list_length = result.list_length;
       decision_.list = result.list;
@@ -417,6 +418,7 @@ void Operation::finish(Buffers& buffers) {
   dissemination_.stop_waiting();
   clear_arrivals(buffers);
   buffers.release(std::exchange(memory_.result, no_buffer));
+  buffers.release(std::exchange(memory_.landing, no_buffer));
   if (!row_->disseminates) return;  // the root of a reduce may still ask for the input
   buffers.release(std::exchange(memory_.input, {}));
 }

@@ -39,6 +39,9 @@ class Operation {
     BufferId result =
         no_buffer;       // a block for it; without one, memory that runs out meanwhile may leave this rank without
     bool lacks = false;  // there is none for its part: allreduce and reduce fail on all, a broadcast here and below
+    // The caller's own, where a sum that goes in blocks is made as soon as all have agreed to make one. When all have
+    // it, it has landed: the decision has no value.
+    BufferId landing = no_buffer;
     // Of a process that is a host (among/process_replica.hpp):
     std::uint32_t contributors = 1;  // values in the input
     BufferId missing = no_buffer;    // its ranks whose values are not: entries of_living_host, so many

@@ -19,7 +19,7 @@ ProcessMember::ProcessMember(Place place, Journal& journal, Caller& caller, Buff
       let_go_(static_cast<std::size_t>(place_.hosts->back()) + 1),
       lets_us_go_(let_go_.size()),
       told_we_leave_(let_go_.size()) {
-  last_gone_.resize(let_go_.size());
+  last_gone_.resize(let_go_.size(), Gone::somehow);
   speaks_ = first_alive(host_) == place_.me;
   if (speaks_) process_.compute();
 }
@@ -117,7 +117,7 @@ void ProcessMember::record_message(const Held& held) {
   entry.what = JournalEntry::What::message;
   entry.message = held.message;
   entry.value = bytes_of(held.message.value);
-  entry.appended = held.message.value;
+  entry.block = held.message.value;
   if (held.message.list != no_buffer)
     entry.list = {buffers_.data(held.message.list), held.message.list_length * sizeof(std::uint32_t)};
   record(entry);
@@ -132,7 +132,7 @@ void ProcessMember::go_on() {
 bool ProcessMember::record_result() {
   if (owed_.empty()) return false;
   const auto [call, number, value] = owed_.front();
-  record({.what = JournalEntry::What::result, .value = bytes_of(value), .appended = value, .from = number});
+  record({.what = JournalEntry::What::result, .value = bytes_of(value), .block = value, .from = number});
   return true;
 }
 
@@ -142,7 +142,8 @@ bool ProcessMember::record_failures() {
     const auto [host, how] = dead_hosts_.back();
     dead_hosts_.pop_back();
     if (process_.window().failed().contains(host)) continue;
-    record({.what = how == Gone::failed ? JournalEntry::What::failure : JournalEntry::What::left,
+    const bool has_left = how == Gone::left || how == Gone::left_needed;
+    record({.what = has_left ? JournalEntry::What::left : JournalEntry::What::failure,
             .about = host,
             .was_needed = how == Gone::left_needed});
     return true;
@@ -180,7 +181,7 @@ bool ProcessMember::take_held() {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 void ProcessMember::on_contribution(const ProcessContribution& contribution) {
-  record({.what = JournalEntry::What::contribution, .contribution = contribution});
+  record({.what = JournalEntry::What::contribution, .contribution = &contribution, .from = contribution.call});
   go_on();
 }
 
@@ -220,12 +221,14 @@ void ProcessMember::keep_last_held() {
   buffers_.release(std::exchange(value, copy == no_buffer ? Slice{} : buffers_.whole(copy)));
 }
 
-// Ranks of one host.
+// Ranks of one host. News of several may come in any order. So a host that has lost a rank, and whose others have left,
+// may have been needed: the lost one may have been its last.
 void ProcessMember::on_failures(Rank first, Rank end, Gone how) {
   bool is_news = false;
   const Host host = host_of(first);
   Gone& last = last_gone_[static_cast<std::size_t>(host)];
-  if (how != Gone::somehow) last = how;
+  const bool may_be_needed = last == Gone::failed || last == Gone::left_needed;
+  if (how != Gone::somehow) last = how == Gone::left && may_be_needed ? Gone::left_needed : how;
   const Rank spoke = first_alive(host);
   for (Rank rank = first; rank < end; ++rank) is_news |= dead_.insert(rank);
   if (!is_news) return;

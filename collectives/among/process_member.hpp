@@ -166,7 +166,7 @@ class ProcessMember {
     Gone how;
   };
   std::vector<DeadHost> dead_hosts_;  // all of whose ranks are; those that may not be written down yet
-  std::vector<Gone> last_gone_;       // by host: how the last of its ranks has gone of which that is known
+  std::vector<Gone> last_gone_;       // by host: how its ranks have gone, as far as that is known
   struct Leaver {
     Host host;
     OperationNumber from;

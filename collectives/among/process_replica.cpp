@@ -19,10 +19,10 @@ ProcessReplica::ProcessReplica(Size size, Buffers& buffers)
 
 void ProcessReplica::apply(const JournalEntry& entry) {
   buffers_.defer_to(computes_ ? nullptr : &deferred_);
-  const Message message = message_in(entry);
+  const Message message = entry.what == JournalEntry::What::message ? message_in(entry) : Message{};
   const std::uint64_t refused = buffers_.refused();
   switch (entry.what) {
-    case JournalEntry::What::contribution: contribute(entry.contribution); break;
+    case JournalEntry::What::contribution: contribute(*entry.contribution); break;
     case JournalEntry::What::message: take_in(message); break;
     case JournalEntry::What::failure: window_.on_failure(entry.about, outbox_); break;
     case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns, entry.may_gossip); break;
@@ -98,10 +98,12 @@ ProcessReplica::Count& ProcessReplica::count_of(Host host, OperationNumber opera
   return counts.back();
 }
 
-// As with membership, all know what the results up to W operations before have said.
+// As with membership, all know what the results up to W operations before have said. Where all processes are ranks
+// alone, no rank is missing on a host that lives.
 void ProcessReplica::begin(OperationNumber number, OperationNumber call) {
   Slot& slot = slot_for(number);
   slot.call = call;
+  if (size_.are_ranks) return;
   if (number > 0) slot.missing_before = slot_for(number - 1).missing_before;
   const auto window = static_cast<OperationNumber>(size_.window);
   if (number < window) return;
@@ -111,6 +113,7 @@ void ProcessReplica::begin(OperationNumber number, OperationNumber call) {
 }
 
 void ProcessReplica::note_named() {
+  if (size_.are_ranks) return;
   for (; noted_ < window_.completed().size(); ++noted_) {
     const OperationNumber number = window_.completed()[noted_];
     const Operation& operation = window_.operation(number);
@@ -159,6 +162,8 @@ Operation::Memory ProcessReplica::memory_for(const ProcessContribution& contribu
     memory.lacks = memory.result == no_buffer;
   }
   memory.lacks |= contribution.has_value && !contribution.value.empty() && !memory.input;
+  memory.landing = contribution.landing;
+  buffers_.retain(memory.landing);
   std::vector<std::uint32_t> entries;
   for (Rank rank : contribution.missing)
     if (!std::ranges::binary_search(missing_before, rank))
@@ -227,7 +232,7 @@ void ProcessReplica::note_sent() {
 
 void ProcessReplica::clear_completed() {
   if (window_.completed().empty()) return;
-  taken_.insert(taken_.end(), window_.completed().begin(), window_.completed().end());
+  if (!size_.are_ranks) taken_.insert(taken_.end(), window_.completed().begin(), window_.completed().end());
   window_.clear_completed();
   noted_ = 0;
   forget_what_all_have();

@@ -147,7 +147,7 @@ class ProcessReplica {
   std::vector<Host> let_go_;
   OperationNumber calls_ = 0;
   std::size_t noted_ = 0;               // of window_.completed()
-  std::vector<OperationNumber> taken_;  // their results are, and a host may not have them yet
+  std::vector<OperationNumber> taken_;  // their results are, and a host may not have them yet; of ranks alone: none
   bool ready_ = false, lost_ = false;
 };
 

@@ -34,12 +34,12 @@ inline constexpr std::int64_t gossip_time_limit_ns = 1'000'000'000;
 struct Arguments {
   Kind kind = Kind::allreduce;
   Reduction reduction{};
-  std::uint64_t count = 0;       // elements of the result: of an allgather those of all ranks together
-  std::uint64_t own_count = 0;   // allgather: of this rank's block
-  std::int32_t blocks = 0;       // allgather: so many, if processes give several (those that are hosts); 0: one each
-  std::uint64_t layout = 0;      // allgather: differs where the lengths of the blocks do
+  std::uint64_t count = 0;       // elements of the result: of blocks those of all ranks together
+  std::uint64_t own_count = 0;   // blocks: of this rank's
+  std::int32_t blocks = 0;       // of blocks: so many, if processes give several (those that are hosts); 0: one each
+  std::uint64_t layout = 0;      // of blocks: differs where their lengths do
   std::uint16_t of_callers = 0;  // of a process with several ranks: the signature of what they have called
-  Rank root = 0;                 // allreduce, barrier, allgather: the first candidate
+  Rank root = 0;                 // of rows that are not rooted(): the first candidate
   std::int32_t f = 1;
   BroadcastShape shape{};
   Correction correction = Correction::none;

@@ -1,6 +1,6 @@
 // The collectives: for each, which ranks give, which get, whether all contribute, whether the decision goes to all. A
 // collective is one file beside this one, with a row and these functions; a Kind (row.hpp); and its place in the list
-// below. All ranks that get a result get one value, the same for all: an alltoall does not fit (docs/architecture.md).
+// below. All ranks that get a result get one value, or take their part of it.
 //
 //   accepts(arguments, bytes)            may a message carry a value of that length?
 //   input_bytes(arguments)               what this rank gives takes
@@ -9,13 +9,18 @@
 //                                        sum = sum + part, part being of higher ranks than sum, or of other ones. Into
 //                                        memory of its own (then fresh), never into an operand. False: there is none
 //
-//   kind        gives   gets           contributions   decision of the first root     if that root dies
-//   allreduce   all     all            values          their sum, to all              the next rank is root
-//   barrier     nobody  nobody         empty           nothing, to all                the next rank is root
-//   allgather   all     all            blocks          all of them, to all            the next rank is root
-//   broadcast   root    all but root   none            the root's data, to all        the next rank asks all: decided
-//                                                                                     data, or root_failed
-//   reduce      all     root           values          their sum, kept                over: root_failed
+//   kind            gives   gets          contributions  decision of the first root  if that root dies
+//   allreduce       all     all           values         their sum, to all           the next rank is root
+//   reduce_scatter  all     all, a share  values         their sum, to all           the next rank is root
+//   barrier         nobody  nobody        empty          nothing, to all             the next rank is root
+//   allgather       all     all           blocks         all of them, to all         the next rank is root
+//   alltoall        all     all, shares   blocks         as allgather                the next rank is root
+//   scan, exscan    all     all, a sum    blocks         as allgather                the next rank is root
+//   broadcast       root    all but root  none           the root's data, to all     the next rank asks all: decided
+//                                                                                    data, or root_failed
+//   scatter         root    all, a share  none           as broadcast                as broadcast
+//   reduce          all     root          values         their sum, kept             over: root_failed
+//   gather          all     root          blocks         all of them, kept           over: root_failed
 #pragma once
 
 #include <iterator>
@@ -23,9 +28,15 @@
 
 #include "collectives/catalogue/allgather.hpp"
 #include "collectives/catalogue/allreduce.hpp"
+#include "collectives/catalogue/alltoall.hpp"
 #include "collectives/catalogue/barrier.hpp"
 #include "collectives/catalogue/broadcast.hpp"
+#include "collectives/catalogue/exscan.hpp"
+#include "collectives/catalogue/gather.hpp"
 #include "collectives/catalogue/reduce.hpp"
+#include "collectives/catalogue/reduce_scatter.hpp"
+#include "collectives/catalogue/scan.hpp"
+#include "collectives/catalogue/scatter.hpp"
 
 namespace ucft::detail {
 
@@ -34,7 +45,8 @@ struct CatalogueOf {
   static constexpr CatalogueRow rows[] = {Each::row...};
 };
 // In the order of Kind.
-using Catalogue = CatalogueOf<Allreduce, Barrier, Broadcast, Reduce, Allgather>;
+using Catalogue = CatalogueOf<Allreduce, Barrier, Broadcast, Reduce, Allgather, GatherToRoot, ReduceScatter,
+                              ScatterFromRoot, Alltoall, Scan, Exscan>;
 inline constexpr const auto& catalogue = Catalogue::rows;
 static_assert(std::size(catalogue) == kind_count);
 

@@ -6,8 +6,20 @@
 
 namespace ucft::detail {
 
-enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce, allgather };
-inline constexpr int kind_count = 5;
+enum class Kind : std::uint8_t {
+  allreduce,
+  barrier,
+  broadcast,
+  reduce,
+  allgather,
+  gather,
+  reduce_scatter,
+  scatter,
+  alltoall,
+  scan,
+  exscan
+};
+inline constexpr int kind_count = 11;
 
 // The ranks that have data to give, or that get some.
 enum class Who : std::uint8_t { nobody, all, root, all_but_root };
@@ -17,8 +29,9 @@ constexpr bool is_one_of(Who who, bool root) {
 
 // The sum of two contributions: none, as there is one at most; element by element; both blocks, side by side.
 enum class Combines : std::uint8_t { nothing, elements, blocks };
-// The part of a result that a rank gets.
-enum class Lands : std::uint8_t { nothing, whole };
+// The part of a result that a rank takes, if it gets one. Of blocks: its share of each; or the combination of those of
+// the ranks up to it, or of those before it (landing.hpp).
+enum class Lands : std::uint8_t { nothing, whole, own_share, share_of_each, prefix, prefix_before };
 // Of contributions: all the same, or each rank's own.
 enum class Lengths : std::uint8_t { same, own };
 
@@ -35,6 +48,12 @@ struct Pattern {
   constexpr bool sums_for_all() const { return !rooted() && !puts_side_by_side(); }
 };
 
+// The part of a result that one rank takes, in elements.
+struct Share {
+  static constexpr std::uint64_t all = UINT64_MAX;
+  std::uint64_t first = 0, count = all;
+};
+
 struct CatalogueRow {
   Kind kind;
   const char* name;
@@ -47,7 +66,7 @@ struct CatalogueRow {
   bool collects = gives != Who::root;     // every rank contributes, by up-correction (Algorithms 1-3); else the root's
                                           // data are the decision
   bool disseminates = gets != Who::root;  // the decision goes to all (corrected trees)
-  bool reduces = combines == Combines::elements;  // takes an operator
+  bool reduces = combines == Combines::elements;  // on its way
 
   constexpr Pattern pattern() const { return {gives, gets, combines}; }
   constexpr bool from_root() const { return pattern().from_root(); }
@@ -56,6 +75,9 @@ struct CatalogueRow {
   // broadcast unless some rank has its data already. Else the next rank is root (Algorithm 5).
   constexpr bool rooted() const { return pattern().rooted(); }
   constexpr bool has_data() const { return lands != Lands::nothing; }
+  constexpr bool has_shares() const { return lands == Lands::own_share; }
+  constexpr bool combines_landed() const { return lands == Lands::prefix || lands == Lands::prefix_before; }
+  constexpr bool takes_operator() const { return reduces || combines_landed(); }
   constexpr bool has_own_lengths() const { return lengths == Lengths::own; }
   // The root gives what lies where the others get theirs.
   constexpr bool has_one_buffer() const { return gets == Who::all_but_root; }

@@ -18,8 +18,14 @@ struct HostCall {
   std::uint16_t what = 0;       // HostNote::what
   bool lacks_memory = false;    // this rank has no data: then there is no result for ranks that would have read them
   HostPlace kept = 0;           // of large data. != 0: they are there, for this rank alone, and no other is told where
+  Share share{};                // of a sum for all, or of the data of the root: this rank's, in carriers
 
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }
+  bool takes_all() const { return share.count == Share::all; }
+  bool is_made_by_all() const { return pattern.sums_for_all() && takes_all(); }  // large: each combines some chunks
+  std::uint64_t taken_from() const { return share.first * reduction.carrier_bytes(); }
+  std::uint64_t taken_count() const { return takes_all() ? count : share.count; }
+  std::uint64_t taken_bytes() const { return taken_count() * reduction.carrier_bytes(); }
 };
 
 // Memory of this rank beside its slab, in pieces that operations which run (HostStage::run) use one after the other.
@@ -37,6 +43,7 @@ struct HostShortcut {
   HostWord note = 0;   // of this rank's V
   HostWord usual = 0;  // what V of those that are read says if nothing is amiss
   std::uint64_t bytes = 0;
+  std::uint64_t from = 0, taken = 0, taken_count = 0;  // of a sum: this rank's share, in bytes, and its carriers
   Combiner::Kernel kernel = nullptr;
   enum class Reads : std::uint8_t { nobody, root, all } reads = Reads::nobody;  // whose data are needed here
   bool gives = false;
@@ -44,14 +51,19 @@ struct HostShortcut {
   HostPlaces places;          // for this rank's, if they are not inline
   OperationNumber apart = 0;  // operations between two that store to the same memory
 
+  void take(const HostCall& call) {
+    from = call.taken_from();
+    taken = call.taken_bytes();
+    taken_count = call.taken_count();
+  }
   bool can_run() const { return is_inline || !gives || places.count > 0; }
 };
 
 // Data of a rank, and where they are to be, if not in the slab.
 struct HostData {
   const std::byte* data = nullptr;  // needed during the call only; null: none, or they are in their place already
-  HostPlace place = 0;
-  HostPlace combined = 0;  // room for what HostStage::combined_bytes() says
+  HostPlace place = 0;              // 0: of those that this rank keeps (HostCall::kept)
+  HostPlace combined = 0;           // room for what HostStage::combined_bytes() says
 };
 
 struct HostResult {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 #include "collectives/on_host/host_call.hpp"
@@ -51,6 +52,13 @@ class HostSum {
       sources_.add(its);
     else
       sum_ = combine_.add(sum_, its, bytes_ / reduction_.carrier_bytes(), into_);
+  }
+  // Of memory that the next value may be in, too. Not in two sweeps.
+  void add_before_it_changes(const std::byte* its) {
+    assert(!reduction_.sweeps_twice());
+    if (sum_ != nullptr) return add(its);
+    std::copy(its, its + bytes_, into_);
+    sum_ = into_;
   }
   // There, or a single value where that is; null of none.
   const std::byte* data() const { return reduction_.sweeps_twice() ? sources_.sum(reduction_, bytes_, into_) : sum_; }
@@ -140,25 +148,14 @@ class HostReading {
   HostPartial combined(Rank x, int level) const {
     if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return partial_of(x);
     HostPartial sum;
-    if (add_note(x, sum.result)) {
-      sum.data = memory_.read(x, value_place(x, bytes_), bytes_);
-      if (!tree_.is_inner(x)) return sum;
-    }
-    std::byte* const mine = memory_.scratch(level);
-    const auto add = [&](const std::byte* data) {
-      if (data == nullptr || bytes_ == 0) return;
-      if (sum.data == nullptr)
-        std::copy(data, data + bytes_, mine);
-      else
-        combine(call_.reduction, mine, mine, data, call_.count);
-      sum.data = mine;
-    };
-    add(std::exchange(sum.data, nullptr));
+    HostSum values(call_.reduction, bytes_, memory_.scratch(level));
+    if (add_note(x, sum.result)) values.add(memory_.read(x, value_place(x, bytes_), bytes_));
     for (Rank child : tree_.children(x)) {
       const HostPartial part = combined(child, level + 1);
       merge(part.result, sum.result);
-      add(part.data);
+      if (part.data != nullptr) values.add_before_it_changes(part.data);
     }
+    sum.data = values.data();
     return sum;
   }
 
@@ -208,11 +205,15 @@ class HostReading {
   // The sum of that chunk of all values, which are settled, in rank order. It is in `into`, or it is what was read
   // last, which is valid until the next read.
   const std::byte* combined_chunk(std::uint64_t chunk, std::byte* into) const {
-    const std::uint64_t bytes = bytes_of_chunk(chunk);
+    return combined_part(offset_of_chunk(chunk), bytes_of_chunk(chunk), into);
+  }
+  // The same of any part.
+  const std::byte* combined_part(std::uint64_t offset, std::uint64_t bytes, std::byte* into) const {
+    const HostPlace first = offset / sizeof(HostWord);
+    const std::uint64_t before = offset % sizeof(HostWord);
     HostSum values(call_.reduction, bytes, into);
     for (Rank x = 0; x < seat_.ranks; ++x)
-      if (is_there(x))
-        values.add(memory_.read(x, value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk)), bytes));
+      if (is_there(x)) values.add(memory_.read(x, value_place(x, bytes_) + first, before + bytes) + before);
     return values.data();
   }
   // The bytes that so many bytes of carriers take when they are finished (reduction.hpp).

@@ -6,8 +6,8 @@
 // there.
 //
 // Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped. Then the payload
-// says where. Word 0 names the data. Word 1 of V names room for what the owner combines: its P, or its chunks of a
-// large result, each with a stamp.
+// says where. Word 0 names the data, or is 0: they are kept for their owner alone (HostCall::kept). Word 1 of V names
+// room for what the owner combines: its P, or its chunks of a large result, each with a stamp.
 //
 //   word 0         through: stamp of the last operation that its owner has completed, as all before it
 //   line 1 ..      bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..
@@ -48,7 +48,7 @@ struct HostLayout {
   static constexpr HostPlace stride_and_banks() { return 1; }
   static constexpr HostPlace rank_and_ranks() { return 2; }
   static constexpr HostPlace posted_at() { return 3; }
-  // The last reduce that was posted: its number << 32 | its root, which no note has.
+  // The last reduce or gather that was posted: its number << 32 | its root, which no note has.
   static constexpr HostPlace root_of_reduce() { return 4; }
   // 0, until its owner has left: it posts nothing more, and reads nothing more of what others post. Then 1 + how many
   // gossip operations it has posted.

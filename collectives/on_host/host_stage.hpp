@@ -19,8 +19,7 @@
 //   Release order keeps that read before them. The overwriter may learn of the stamp by P of others, which have loaded
 //   it and stored theirs behind it. tests/unit/litmus_test.cpp races the shapes.
 // - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead.
-//   After an operation that all take part in much of that is known without looking: a rank that has posted t has
-//   completed t - W.
+//   After an operation that all take part in much of that is known: a rank that has posted t has completed t - W.
 // - Every rank stamps every operation, also where it gives no data: its readers compare signature and length there. A
 //   rank that posts a different operation delays no other. A live one that stops posting does.
 // - A rank that has left is as a dead one: it posts and reads nothing more. It has completed all that it had posted.
@@ -38,8 +37,8 @@
 //   void store(HostPlace, HostWord)              release; this rank's slab
 //   void write(HostPlace, const std::byte*, bytes)             the same, before a store; data: or room() of that place
 //   std::byte* room(HostPlace)                   where to make what write() is to write: there, or apart. chunk_bytes
-//   const std::byte* read(Rank owner, HostPlace, bytes)        after a load; valid until the next but one, of two
-//                                                sweeps until each rank was read
+//   const std::byte* read(Rank owner, HostPlace, bytes)        after a load; valid until each rank was read, in chunks
+//                                                of one sweep until the next but one
 //   bool is_dead(Rank)                           acquire; a proof, or it has left. False of this rank
 //   bool looks_again()                           whether to look again, in the same call, for what was not there yet
 //   void announce(OperationNumber)               run() only: what this rank gives to it is stored, and will be read
@@ -98,8 +97,9 @@ class HostStage {
   // Bytes of the room that this rank needs beside it, to combine in.
   std::uint64_t combined_bytes(const HostCall& call) const {
     const std::uint64_t bytes = bytes_given(call);
-    if (layout_.is_inline(bytes) || !call.pattern.sums_for_all()) return 0;
-    if (!layout_.is_large(bytes)) return tree_->is_flat() || !tree_->is_inner(seat_.me) ? 0 : bytes;
+    const bool is_large = layout_.is_large(bytes);
+    if (layout_.is_inline(bytes) || !(is_large ? call.is_made_by_all() : call.pattern.sums_for_all())) return 0;
+    if (!is_large) return tree_->is_flat() || !tree_->is_inner(seat_.me) ? 0 : bytes;
     return layout_.own_chunks(bytes, seat_.ranks) *
            (HostLayout::words_of(layout_.bytes_of_chunks(bytes, seat_.ranks)) + 1) * sizeof(HostWord);
   }
@@ -116,6 +116,7 @@ class HostStage {
     const bool from_one = call.pattern.from_root(), to_one = call.pattern.to_root();
     HostShortcut way;
     way.bytes = bytes;
+    way.take(call);
     if (!from_one && !call.pattern.puts_side_by_side()) {
       way.kernel = Combiner(call.reduction).kernel();
       const bool combines = bytes == 0 || way.kernel != nullptr || call.reduction.sweeps_twice();
@@ -125,7 +126,7 @@ class HostStage {
     way.usual = usual_note(call, bytes).word();
     way.gives = gives(call) && bytes > 0;
     const bool is_root = call.root == seat_.me;
-    if (from_one && !is_root)
+    if (from_one && (!is_root || !call.takes_all()))
       way.reads = HostShortcut::Reads::root;
     else if (!from_one && (!to_one || is_root))
       way.reads = HostShortcut::Reads::all;
@@ -181,9 +182,9 @@ class HostStage {
     const std::uint64_t bytes = bytes_given(call);
     assert(bytes <= 0xffffffff);
     if (!layout_.is_inline(bytes)) {
-      memory.store(place + 2, call.kept != 0 ? 0 : given.place);
+      memory.store(place + 2, given.place);
       memory.store(place + 3, given.combined);
-      if (layout_.is_large(bytes) && call.pattern.sums_for_all()) clear_stamps(reading(memory, number), given.combined);
+      if (layout_.is_large(bytes) && call.is_made_by_all()) clear_stamps(reading(memory, number), given.combined);
     }
     if (bytes > 0 && given.data != nullptr)
       memory.write(layout_.is_inline(bytes) ? place + 2 : given.place, given.data, bytes);
@@ -351,23 +352,23 @@ class HostStage {
       for (Rank x : read)
         if (!memory.expects_block(number, x, way.bytes)) return false;
       for (Rank x : read) memory.deliver_block(number, x, data_of(x), way.bytes);
-    } else if (call.reduction.sweeps_twice() && way.bytes > 0) {
+    } else if (call.reduction.sweeps_twice() && way.taken > 0) {
       HostSources sources;
-      for (Rank x : read) sources.add(data_of(x));
-      memory.deliver(number, 0, sources.sum(call.reduction, way.bytes, memory.scratch(0)), way.bytes);
-    } else if (way.bytes > 0) {
+      for (Rank x : read) sources.add(data_of(x) + way.from);
+      memory.deliver(number, 0, sources.sum(call.reduction, way.taken, memory.scratch(0)), way.taken);
+    } else if (way.taken > 0) {
       const std::byte* sum = nullptr;
       for (Rank x : read) {
-        const std::byte* const its = data_of(x);
+        const std::byte* const its = data_of(x) + way.from;
         if (sum == nullptr) {
           sum = its;
         } else {
           std::byte* const into = memory.scratch(0);
-          way.kernel(into, sum, its, call.count);
+          way.kernel(into, sum, its, way.taken_count);
           sum = into;
         }
       }
-      memory.deliver(number, 0, sum, way.bytes);
+      memory.deliver(number, 0, sum, way.taken);
     }
     return true;
   }
@@ -379,10 +380,9 @@ class HostStage {
     if (call.pattern.from_root()) return receive_broadcast(all);
     if (call.pattern.to_root() && call.root != seat_.me) return leave_to_root(all);
     if (call.pattern.puts_side_by_side()) return has_all_values(all) && take_blocks(all);
-    if (call.pattern.to_root())
-      return has_all_values(all) && (layout_.is_large(call.bytes()) ? take_all_chunks(all) : sum_up(all));
-    if (layout_.is_large(call.bytes())) return has_all_values(all) && scatter_and_gather(all);
-    return tree_->is_flat() ? has_all_values(all) && sum_up(all) : climb(all);
+    if (layout_.is_large(call.bytes()))
+      return has_all_values(all) && (call.is_made_by_all() ? scatter_and_gather(all) : take_share(all));
+    return tree_->is_flat() || call.pattern.to_root() ? has_all_values(all) && sum_up(all) : climb(all);
   }
 
   // Every V is there, or its owner is dead and left none.
@@ -441,7 +441,7 @@ class HostStage {
     HostPartial got;
     if (!all.is_there(root)) {
       got.result.outcome = Outcome::root_failed;
-    } else if (all.add_note(root, got.result) && root != seat_.me) {
+    } else if (all.add_note(root, got.result) && (root != seat_.me || !all.call().takes_all())) {
       got.data = all.memory().read(root, all.value_place(root, all.call().bytes()), all.call().bytes());
     }
     return finish(all, got);
@@ -550,25 +550,25 @@ class HostStage {
       all.memory().deliver_finished(all.number(), all.finished_bytes(all.offset_of_chunk(chunk)), data,
                                     all.finished_bytes(all.bytes_of_chunk(chunk)));
     else
-      deliver_chunk(all, chunk);
+      deliver_part(all, 0, all.offset_of_chunk(chunk), all.bytes_of_chunk(chunk));
     return true;
   }
 
-  // The root of a reduce needs no other rank: the others are through already.
+  // Makes it of the inputs of all, alone: a rank's own share of a sum, or at the root of a reduce the whole.
   template <class Memory>
-  bool take_all_chunks(const HostReading<Memory>& all) {
+  bool take_share(const HostReading<Memory>& all) {
     const HostResult result = at(all.number()).result = all.result_of_all();
-    for (std::uint64_t chunk = 0; chunk < all.chunks() && result.outcome == Outcome::success; ++chunk)
-      deliver_chunk(all, chunk);
+    const std::uint64_t end = result.outcome == Outcome::success ? all.call().taken_bytes() : 0;
+    for (std::uint64_t done = 0; done < end; done += all.bytes_of_chunk(0))
+      deliver_part(all, all.call().taken_from(), done, std::min(all.bytes_of_chunk(0), end - done));
     return finish(all, {result, nullptr});
   }
 
   template <class Memory>
-  static void deliver_chunk(const HostReading<Memory>& all, std::uint64_t chunk) {
-    const std::uint64_t offset = all.offset_of_chunk(chunk);
-    all.memory().deliver(all.number(), offset,
-                         all.combined_chunk(chunk, all.memory().destination(all.number(), offset)),
-                         all.bytes_of_chunk(chunk));
+  static void deliver_part(const HostReading<Memory>& all, std::uint64_t share, std::uint64_t offset,
+                           std::uint64_t bytes) {
+    std::byte* const into = all.memory().destination(all.number(), offset);
+    all.memory().deliver(all.number(), offset, all.combined_part(share + offset, bytes, into), bytes);
   }
 
   // ---- all ----------------------------------------------------------------------------------------------------------
@@ -577,8 +577,9 @@ class HostStage {
   bool finish(const HostReading<Memory>& all, const HostPartial& got) {
     Operation& operation = at(all.number());
     operation.result = got.result;
-    if (got.data != nullptr && got.result.outcome == Outcome::success && operation.call.bytes() > 0)
-      all.memory().deliver(all.number(), 0, got.data, operation.call.bytes());
+    const HostCall& call = operation.call;
+    if (got.data != nullptr && got.result.outcome == Outcome::success && call.taken_bytes() > 0)
+      all.memory().deliver(all.number(), 0, got.data + call.taken_from(), call.taken_bytes());
     operation.finished = true;
     return true;
   }

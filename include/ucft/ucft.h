@@ -56,9 +56,10 @@ typedef enum UCFT_OF_INT {
   UCFT_ERR_BUSY = -3,              /* too many operations in flight, here or on a rank that is behind:
                                       progress, then post again                                            */
   UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
-  UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before any rank had its result */
+  UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast, scatter, reduce or gather died before any rank
+                                      had its result                                                        */
   UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f hosts died in one operation; the same on every survivor (of a
-                                      reduce: at its root only). Never where all ranks share memory        */
+                                      reduce or gather: at its root only). Never where all ranks share memory        */
   UCFT_ERR_MISMATCH = -7,          /* ranks posted different operations or arguments                       */
   UCFT_ERR_EXCLUDED = -8,          /* the others have declared this rank dead and went on without it       */
   UCFT_ERR_PARTITION = -9,         /* ranks of other hosts are silent, and this side is not the majority   */
@@ -259,7 +260,7 @@ UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_p
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
 /* Gives memory that peers of the same host read from without a staging copy, aligned to 64 bytes. That saves the copy
- * in an allreduce that is not in place and has 2 KiB or more. (Not of halves, which are carried in float.)
+ * in an allreduce or reduce-scatter that is not in place and has 2 KiB or more. (Not of halves, carried in float.)
  * Free it before the context is destroyed, or it goes with the context. A rank that gets UCFT_ERR_EXCLUDED or
  * UCFT_ERR_PARTITION must not write any more to what it gave to an operation in flight: others may still read it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
@@ -308,7 +309,13 @@ typedef enum UCFT_OF_INT {
   UCFT_COLLECTIVE_BARRIER = 1,
   UCFT_COLLECTIVE_BROADCAST = 2,
   UCFT_COLLECTIVE_REDUCE = 3,
-  UCFT_COLLECTIVE_ALLGATHER = 4
+  UCFT_COLLECTIVE_ALLGATHER = 4,
+  UCFT_COLLECTIVE_GATHER = 5,
+  UCFT_COLLECTIVE_REDUCE_SCATTER = 6,
+  UCFT_COLLECTIVE_SCATTER = 7,
+  UCFT_COLLECTIVE_ALLTOALL = 8,
+  UCFT_COLLECTIVE_SCAN = 9,
+  UCFT_COLLECTIVE_EXSCAN = 10
 } ucft_collective_t;
 
 /* A rank of a communicator as it is seen from this one. Times: CLOCK_MONOTONIC in ns of this host; 0: not known. */
@@ -384,11 +391,10 @@ typedef struct {
   size_t struct_size;
   int32_t f; /* hosts that may fail as a whole in this operation, 0 .. n-1; -1: the context's (at most n-1). On a host
             that lives any number of ranks may die */
-  int32_t
-      first_root; /* allreduce, barrier, allgather: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
+  int32_t first_root; /* where there is no root: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
                          the next one takes over */
-  ucft_tree_t tree;                 /* of the broadcast */
-  int32_t arity;                    /* k of KARY (1 ..), KNOMIAL (2 ..) and LAME (1 .. 1024); 0: 4 */
+  ucft_tree_t tree;   /* of the broadcast */
+  int32_t arity;      /* k of KARY (1 ..), KNOMIAL (2 ..) and LAME (1 .. 1024); 0: 4 */
   ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block. Not with LAME and
                                        OPTIMAL */
   ucft_correction_t correction;     /* messages that spare survivors the question to the root after a death */
@@ -424,19 +430,22 @@ typedef struct {
         UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0, 0                                                          \
   }
 
-/* The result of an operation. It is always written; the operation's outputs are written on success only. */
+/* The result of an operation. It is always written; the operation's outputs are written on success only, but for some
+ * long allreduces (docs/failure_model.md, promise 7). */
 typedef struct {
   size_t struct_size;
   ucft_status_t status;
   uint32_t contributors; /* ranks whose value is in the result (averages divide by it). 0 where the result is not
-                                known: reduce away from the root. Broadcast: 1 */
+                                known: reduce and gather away from the root. Broadcast,
+                                scatter: 1 */
   uint32_t attempts;     /* ballots that this rank took part in: 1, and one more at the first death that it hears of, or
                                 for each root that dies; always 1 where all ranks share memory */
   int32_t* missing;      /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
-                                With failure_info LIST only (allgather: always) */
+                                With failure_info LIST only (of blocks and scans: always) */
   int32_t missing_capacity; /* of it */
-  int32_t missing_count; /* how many there are; -1: not known (broadcast; reduce away from the root; COUNT and BIT, but
-                               for an allgather; more than 64 failures, where ranks send messages) */
+  int32_t missing_count; /* how many there are; -1: not known (broadcast, scatter; reduce and gather away from the root;
+                               COUNT and BIT, but for blocks and scans; more than 64 failures, where ranks send
+                               messages) */
 } ucft_result_t;
 
 #define UCFT_RESULT_INIT \
@@ -471,11 +480,41 @@ UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* 
 UCFT_API ucft_status_t ucft_reduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                    ucft_op_t op, int32_t root, const ucft_coll_options_t* options,
                                    ucft_result_t* result);
+/* Combines as ucft_allreduce does, and gives each rank its share of the result: rank r the count elements from
+ * r * count on. send has count elements for each rank of the communicator, recv this rank's share. In place the input
+ * is in recv, and the share comes to where recv begins. send and recv must not overlap otherwise. All shares together
+ * have at most 2 GiB - 1 bytes.
+ * If ranks die: as ucft_allreduce. A dead rank's share goes to nobody.
+ * Where all ranks share memory, a rank makes the sum of its own share alone, but of short data on a tree. Between hosts
+ * the sum is made whole, as an allreduce. In place the rest of recv stays as it was. */
+UCFT_API ucft_status_t ucft_reduce_scatter(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                           ucft_dtype_t dtype, ucft_op_t op, const ucft_coll_options_t* options,
+                                           ucft_result_t* result);
+/* The same with shares of different lengths: counts[r] elements of rank r, behind those of the ranks before it. counts
+ * must be the same on all ranks. Either all ranks call this one, or all call ucft_reduce_scatter. counts is read in the
+ * call (of the nonblocking form: in init). */
+UCFT_API ucft_status_t ucft_reduce_scatterv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                            ucft_dtype_t dtype, ucft_op_t op, const ucft_coll_options_t* options,
+                                            ucft_result_t* result);
 /* Gives the root's count elements to all ranks. If ranks die, all survivors get the root's data, or all get
  * UCFT_ERR_ROOT_FAILED and keep what was in their buffer. To go on then: all call ucft_barrier. The new root is the
  * lowest rank that the `missing` of its result does not name. A broadcast has no `missing`. */
 UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
                                       const ucft_coll_options_t* options, ucft_result_t* result);
+/* Gives each rank its share of the root's data: rank r the count elements from r * count on. send has count elements
+ * for each rank of the communicator, and matters at the root only. recv has this rank's share. At the root it may be
+ * UCFT_IN_PLACE: then the root's share stays in send. They must not overlap, and send has at most 2 GiB - 1 bytes.
+ * If ranks die: as ucft_broadcast. A dead rank's share goes to nobody.
+ * Where all ranks share memory, each reads its share alone. Else the data go whole to each rank, as in a broadcast. A
+ * root that names other counts than the others, or calls something else, is not told so; the others are. */
+UCFT_API ucft_status_t ucft_scatter(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                    int32_t root, const ucft_coll_options_t* options, ucft_result_t* result);
+/* The same with shares of different lengths: counts[r] elements of rank r, behind those of the ranks before it. counts
+ * must be the same on all ranks. Either all ranks call this one, or all call ucft_scatter. counts is read in the call
+ * (of the nonblocking form: in init). */
+UCFT_API ucft_status_t ucft_scatterv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                     ucft_dtype_t dtype, int32_t root, const ucft_coll_options_t* options,
+                                     ucft_result_t* result);
 /* Gives every rank's block to every rank: count elements each, rank r's at recv + r * count. In place the input is
  * taken from this rank's own place in recv. send and recv must not overlap otherwise, and have at most 2 GiB - 1
  * together.
@@ -485,6 +524,13 @@ UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t c
  * pieces, from all hosts at the same time. Those of an operation that meets a death go along trees. */
 UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
+/* Gives every rank's block to the root: count elements each, rank r's at recv + r * count. recv matters there only.
+ * UCFT_IN_PLACE is for the root alone, whose input is in its place then. send and recv must not overlap otherwise, and
+ * have at most 2 GiB - 1 bytes. Elsewhere the call returns once this rank's part is done.
+ * If ranks die: a dead rank's block is there or not. If not, its place in recv is left as it was, and result->missing
+ * names the rank, whatever options.failure_info is. If the root dies: as ucft_reduce. */
+UCFT_API ucft_status_t ucft_gather(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                   int32_t root, const ucft_coll_options_t* options, ucft_result_t* result);
 /* An allgather with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
  * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks; displacements need not
  * be. Places must not overlap. Either all ranks call this one, or all call ucft_allgather. Both arrays are read in the
@@ -492,6 +538,31 @@ UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* 
 UCFT_API ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
                                        const uint64_t* displacements, ucft_dtype_t dtype,
                                        const ucft_coll_options_t* options, ucft_result_t* result);
+/* A gather with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
+ * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks; displacements matter at
+ * the root only. Either all ranks call this one, or all call ucft_gather. */
+UCFT_API ucft_status_t ucft_gatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                    const uint64_t* displacements, ucft_dtype_t dtype, int32_t root,
+                                    const ucft_coll_options_t* options, ucft_result_t* result);
+/* Gives to each rank what this one has for it, and gets from each what that has for this one: count elements for rank r
+ * at send + r * count, and from rank r at recv + r * count. In place the input is taken from recv. send and recv must
+ * not overlap otherwise. All ranks together give at most 2 GiB - 1 bytes.
+ * If ranks die: what a dead rank has given is there on all survivors or on none. If it is on none, its place in recv is
+ * left as it was, and result->missing names the rank, whatever options.failure_info is.
+ * Where all ranks share memory, each reads no more than it gets. Else all that was given goes to each rank. */
+UCFT_API ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                     const ucft_coll_options_t* options, ucft_result_t* result);
+/* Combines, on rank r, send of the ranks 0 to r, in their order. send and recv must not overlap, unless it is in place.
+ * All ranks together give at most 2 GiB - 1 bytes.
+ * If ranks die: a dead rank's value is in the results of all ranks behind it, or in nobody's. result->missing names
+ * those that are in nobody's, whatever options.failure_info is. So the results are those of one list of ranks. An
+ * average is that of the values that are in it; result->contributors counts those of all ranks. */
+UCFT_API ucft_status_t ucft_scan(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                 ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result);
+/* A scan of the ranks before this one: 0 to r - 1. Where none of these has contributed, as on rank 0, recv is left as
+ * it was. On rank 0 it may be NULL. */
+UCFT_API ucft_status_t ucft_exscan(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                   ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result);
 /* Waits for all ranks: returns once every rank that has not failed has entered. */
 UCFT_API ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result);
 
@@ -503,14 +574,41 @@ UCFT_API ucft_status_t ucft_allreduce_init(ucft_comm_h comm, const void* send, v
 UCFT_API ucft_status_t ucft_reduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                         ucft_dtype_t dtype, const ucft_operator_t* op, int32_t root,
                                         const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_reduce_scatter_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                                ucft_dtype_t dtype, const ucft_operator_t* op,
+                                                const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_reduce_scatterv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                                 ucft_dtype_t dtype, const ucft_operator_t* op,
+                                                 const ucft_coll_options_t* options, ucft_request_h* request);
 UCFT_API ucft_status_t ucft_broadcast_init(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype,
                                            int32_t root, const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_scatter_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                         ucft_dtype_t dtype, int32_t root, const ucft_coll_options_t* options,
+                                         ucft_request_h* request);
+UCFT_API ucft_status_t ucft_scatterv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                          ucft_dtype_t dtype, int32_t root, const ucft_coll_options_t* options,
+                                          ucft_request_h* request);
+UCFT_API ucft_status_t ucft_gather_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                        ucft_dtype_t dtype, int32_t root, const ucft_coll_options_t* options,
+                                        ucft_request_h* request);
+UCFT_API ucft_status_t ucft_gatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                         const uint64_t* displacements, ucft_dtype_t dtype, int32_t root,
+                                         const ucft_coll_options_t* options, ucft_request_h* request);
 UCFT_API ucft_status_t ucft_allgather_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                            ucft_dtype_t dtype, const ucft_coll_options_t* options,
                                            ucft_request_h* request);
 UCFT_API ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
                                             const uint64_t* displacements, ucft_dtype_t dtype,
                                             const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_alltoall_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                          ucft_dtype_t dtype, const ucft_coll_options_t* options,
+                                          ucft_request_h* request);
+UCFT_API ucft_status_t ucft_scan_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                      ucft_dtype_t dtype, const ucft_operator_t* op, const ucft_coll_options_t* options,
+                                      ucft_request_h* request);
+UCFT_API ucft_status_t ucft_exscan_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                        ucft_dtype_t dtype, const ucft_operator_t* op,
+                                        const ucft_coll_options_t* options, ucft_request_h* request);
 UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_request_h* request);
 
 /* Starts a request's operation. UCFT_ERR_BUSY: too many are in flight on this communicator; call ucft_progress, then
@@ -548,8 +646,8 @@ UCFT_API ucft_status_t ucft_request_free(ucft_request_h request);
  * Functions of accumulators need no context. Any thread may call them, one at a time for each accumulator: several
  * threads have one each, and merge them. They return UCFT_OK, or UCFT_ERR_INVALID_PARAM and have changed nothing. They
  * refuse memory that is no accumulator: never initialised, or damaged.
- * UCFT_ACCUMULATOR is the type of it in collectives: UCFT_SUM in allreduce and reduce merges accumulators; broadcasts
- * and allgathers copy them. Other libraries may merge them, too: as 112 int64 by a sum that wraps, of up to 2^22 ranks.
+ * UCFT_ACCUMULATOR is the type of it in collectives: UCFT_SUM merges accumulators; collectives without an operator copy
+ * them. Other libraries may merge them, too: as 112 int64 by a sum that wraps, of up to 2^22 ranks.
  * Special values: a NaN, or infinities of both signs, make the positive quiet NaN; else an infinity makes the value
  * infinite. Sums do not overflow on the way: the value alone may be an infinity. Subnormal numbers count as they are. A
  * sum of 0 is +0.0, unless all that was added is -0.0. An empty one is +0.0.

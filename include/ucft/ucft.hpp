@@ -246,8 +246,8 @@ struct Result {
   ucft_status_t status = UCFT_INPROGRESS;
   std::uint32_t contributors = 0;  // ranks whose value is in the result; 0: not known here
   std::uint32_t attempts = 0;      // ballots that this rank took part in: see ucft_result_t
-  // False: `missing` says nothing, though it is empty: of a broadcast; of a reduce off the root; with failure_info
-  // COUNT or BIT, but not of an allgather; with more than 64 failures, where ranks send messages.
+  // False: `missing` says nothing, though it is empty: of a broadcast or scatter; of a reduce or gather off the root;
+  // with failure_info COUNT or BIT, but not of blocks and scans; with more than 64 failures, where ranks send messages.
   bool missing_known = false;
   RankList missing;  // ranks of the communicator that did not contribute, ascending
 
@@ -601,12 +601,69 @@ class Communicator {
                               root, &options, reader_.fresh()));
   }
 
+  // Each survivor gets its share of the combination in recv: send holds size() times as many.
+  template <Elements Send, WritableElements Receive>
+  Result reduce_scatter(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+    if (op.is_user()) return run(reduce_scatter_init(send, recv, op, options));
+    return finish(ucft_reduce_scatter(get(), shares(send, recv), internal::data_of(recv), internal::size_of(recv),
+                                      dtype_of<ElementOf<Send>>(), op.get().op, &options, reader_.fresh()));
+  }
+  // Shares of different lengths: counts[r] elements of rank r, behind those of the ranks before it.
+  template <Elements Send, WritableElements Receive>
+  Result reduce_scatterv(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts, Operator op,
+                         const Options& options = {}) {
+    if (op.is_user()) return run(reduce_scatterv_init(send, recv, counts, op, options));
+    return finish(ucft_reduce_scatterv(get(), shares(send, recv, counts), internal::data_of(recv), counts.data(),
+                                       dtype_of<ElementOf<Send>>(), op.get().op, &options, reader_.fresh()));
+  }
+
   // All survivors get the root's data, or all get UCFT_ERR_ROOT_FAILED and keep what they had.
   template <WritableElements Values>
   Result broadcast(Values&& values, std::int32_t root, const Options& options = {}) {
     const auto data = output(values);
     return finish(ucft_broadcast(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root, &options,
                                  reader_.fresh()));
+  }
+
+  // Each survivor gets its share of the root's send, which holds size() times as many as recv. Elsewhere send is not
+  // looked at. Or all get UCFT_ERR_ROOT_FAILED, and keep what they had.
+  template <Elements Send, WritableElements Receive>
+  Result scatter(const Send& send, Receive&& recv, std::int32_t root, const Options& options = {}) {
+    return finish(ucft_scatter(get(), shares_from(root, send, recv), internal::data_of(recv), internal::size_of(recv),
+                               dtype_of<ElementOf<Receive>>(), root, &options, reader_.fresh()));
+  }
+  // Shares of different lengths: counts[r] elements of rank r, behind those of the ranks before it.
+  template <Elements Send, WritableElements Receive>
+  Result scatterv(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts, std::int32_t root,
+                  const Options& options = {}) {
+    return finish(ucft_scatterv(get(), shares_from(root, send, recv, counts), internal::data_of(recv), counts.data(),
+                                dtype_of<ElementOf<Receive>>(), root, &options, reader_.fresh()));
+  }
+
+  // From each survivor what it has for this rank: send and recv hold as many for each rank, in their order. The place
+  // of a rank that `missing` names is left as it was.
+  template <Elements Send, WritableElements Receive>
+  Result alltoall(const Send& send, Receive&& recv, const Options& options = {}) {
+    const void* from = input(send, recv);
+    return finish(ucft_alltoall(get(), from, internal::data_of(recv), share_of(send), dtype_of<ElementOf<Send>>(),
+                                &options, reader_.fresh()));
+  }
+
+  // The combination of the ranks up to this one, and of those before this one. `missing` names those that are in
+  // nobody's. Where none before this one has contributed, an exscan leaves recv as it was.
+  template <Elements Send, WritableElements Receive>
+  Result scan(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+    if (op.is_user()) return run(scan_init(send, recv, op, options));
+    const void* from = input(send, recv);
+    return finish(ucft_scan(get(), from, internal::data_of(recv), internal::size_of(recv), dtype_of<ElementOf<Send>>(),
+                            op.get().op, &options, reader_.fresh()));
+  }
+  template <Elements Send, WritableElements Receive>
+  Result exscan(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+    if (op.is_user()) return run(exscan_init(send, recv, op, options));
+    const void* from = input(send, recv);
+    return finish(ucft_exscan(get(), from, internal::data_of(recv), internal::size_of(recv),
+                              dtype_of<ElementOf<Send>>(), op.get().op, &options, reader_.fresh()));
   }
 
   // Every rank's block in recv, rank r's in place r: recv holds size() times as many as send. The place of a rank that
@@ -616,6 +673,19 @@ class Communicator {
     const void* from = block(send, recv);
     return finish(ucft_allgather(get(), from, internal::data_of(recv), internal::size_of(send),
                                  dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
+  }
+  // The same on the root alone; elsewhere recv is not looked at. After a ROOT_FAILED: as reduce().
+  template <Elements Send, WritableElements Receive>
+  Result gather(const Send& send, Receive&& recv, std::int32_t root, const Options& options = {}) {
+    return finish(ucft_gather(get(), block_to(root, send, recv), internal::data_of(recv), internal::size_of(send),
+                              dtype_of<ElementOf<Send>>(), root, &options, reader_.fresh()));
+  }
+  // Blocks of different lengths: counts[r] elements of rank r, one behind the other.
+  template <Elements Send, WritableElements Receive>
+  Result gatherv(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts, std::int32_t root,
+                 const Options& options = {}) {
+    return finish(ucft_gatherv(get(), block_to(root, send, recv, counts), internal::data_of(recv), counts.data(),
+                               nullptr, dtype_of<ElementOf<Send>>(), root, &options, reader_.fresh()));
   }
   // Blocks of different lengths: counts[r] elements of rank r, one after the other.
   template <Elements Send, WritableElements Receive>
@@ -655,6 +725,23 @@ class Communicator {
   Request reduce_init(Send&& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
     return reduce_request(reduce_arguments(send, recv, root), op, root, options);
   }
+  template <LastingElements Send, WritableElements Receive>
+  Request reduce_scatter_init(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_reduce_scatter_init(get(), shares(send, recv), internal::data_of(recv),
+                                                       internal::size_of(recv), dtype_of<ElementOf<Send>>(), &op.get(),
+                                                       &options, &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request reduce_scatterv_init(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts, Operator op,
+                               const Options& options = {}) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_reduce_scatterv_init(get(), shares(send, recv, counts), internal::data_of(recv),
+                                                        counts.data(), dtype_of<ElementOf<Send>>(), &op.get(), &options,
+                                                        &handle));
+    return Request(handle, size_);
+  }
   template <WritableElements Values>
   Request broadcast_init(Values&& values, std::int32_t root, const Options& options = {}) {
     const auto data = output(values);
@@ -678,6 +765,64 @@ class Communicator {
     ucft_request_h handle = UCFT_REQUEST_NULL;
     internal::throw_unless_ok(ucft_allgather_init(get(), from, internal::data_of(recv), internal::size_of(send),
                                                   dtype_of<ElementOf<Send>>(), &options, &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request scatter_init(Send&& send, Receive&& recv, std::int32_t root, const Options& options = {}) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_scatter_init(get(), shares_from(root, send, recv), internal::data_of(recv),
+                                                internal::size_of(recv), dtype_of<ElementOf<Receive>>(), root, &options,
+                                                &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request scatterv_init(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts, std::int32_t root,
+                        const Options& options = {}) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_scatterv_init(get(), shares_from(root, send, recv, counts), internal::data_of(recv),
+                                                 counts.data(), dtype_of<ElementOf<Receive>>(), root, &options,
+                                                 &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request alltoall_init(Send&& send, Receive&& recv, const Options& options = {}) {
+    const void* from = input(send, recv);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_alltoall_init(get(), from, internal::data_of(recv), share_of(send),
+                                                 dtype_of<ElementOf<Send>>(), &options, &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request scan_init(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
+    const void* from = input(send, recv);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_scan_init(get(), from, internal::data_of(recv), internal::size_of(recv),
+                                             dtype_of<ElementOf<Send>>(), &op.get(), &options, &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request exscan_init(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
+    const void* from = input(send, recv);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_exscan_init(get(), from, internal::data_of(recv), internal::size_of(recv),
+                                               dtype_of<ElementOf<Send>>(), &op.get(), &options, &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request gather_init(Send&& send, Receive&& recv, std::int32_t root, const Options& options = {}) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_gather_init(get(), block_to(root, send, recv), internal::data_of(recv),
+                                               internal::size_of(send), dtype_of<ElementOf<Send>>(), root, &options,
+                                               &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request gatherv_init(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts, std::int32_t root,
+                       const Options& options = {}) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_gatherv_init(get(), block_to(root, send, recv, counts), internal::data_of(recv),
+                                                counts.data(), nullptr, dtype_of<ElementOf<Send>>(), root, &options,
+                                                &handle));
     return Request(handle, size_);
   }
   template <LastingElements Send, WritableElements Receive>
@@ -709,6 +854,15 @@ class Communicator {
   Request ireduce(Send&& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
     return posted(reduce_init(send, recv, op, root, options));
   }
+  template <LastingElements Send, WritableElements Receive>
+  Request ireduce_scatter(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
+    return posted(reduce_scatter_init(send, recv, op, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request ireduce_scatterv(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts, Operator op,
+                           const Options& options = {}) {
+    return posted(reduce_scatterv_init(send, recv, counts, op, options));
+  }
   template <WritableElements Values>
   Request ibroadcast(Values&& values, std::int32_t root, const Options& options = {}) {
     return posted(broadcast_init(values, root, options));
@@ -716,6 +870,40 @@ class Communicator {
   template <LastingElements Send, WritableElements Receive>
   Request iallgather(Send&& send, Receive&& recv, const Options& options = {}) {
     return posted(allgather_init(send, recv, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request iscatter(Send&& send, Receive&& recv, std::int32_t root, const Options& options = {}) {
+    return posted(scatter_init(send, recv, root, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request iscatterv(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts, std::int32_t root,
+                    const Options& options = {}) {
+    return posted(scatterv_init(send, recv, counts, root, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request ialltoall(Send&& send, Receive&& recv, const Options& options = {}) {
+    return posted(alltoall_init(send, recv, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request iscan(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
+    return posted(scan_init(send, recv, op, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request iexscan(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
+    return posted(exscan_init(send, recv, op, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request igather(Send&& send, Receive&& recv, std::int32_t root, const Options& options = {}) {
+    return posted(gather_init(send, recv, root, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request igatherv(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts, std::int32_t root,
+                   const Options& options = {}) {
+    return posted(gatherv_init(send, recv, counts, root, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request iallgatherv(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts, const Options& options = {}) {
+    return posted(allgatherv_init(send, recv, counts, options));
   }
   Request ibarrier(const Options& options = {}) { return posted(barrier_init(options)); }
 
@@ -765,6 +953,62 @@ class Communicator {
       throw Error(UCFT_ERR_INVALID_PARAM, "recv does not hold size() times what send does");
     }
     return internal::data_of(send);
+  }
+
+  template <Elements Send>
+  std::size_t share_of(const Send& send) const {
+    if (internal::size_of(send) % static_cast<std::size_t>(size_) != 0) {
+      throw Error(UCFT_ERR_INVALID_PARAM, "send and recv do not hold as many for each of size() ranks");
+    }
+    return internal::size_of(send) / static_cast<std::size_t>(size_);
+  }
+
+  template <Elements Send, Elements Receive>
+  const void* shares(const Send& send, const Receive& recv) const {
+    static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
+    if (internal::size_of(send) != internal::size_of(recv) * static_cast<std::size_t>(size_)) {
+      throw Error(UCFT_ERR_INVALID_PARAM, "send does not hold size() times what recv does");
+    }
+    return internal::data_of(send);
+  }
+
+  template <Elements Send, Elements Receive>
+  const void* shares(const Send& send, const Receive& recv, std::span<const std::uint64_t> counts) const {
+    blocks(recv, send, counts);  // for its checks
+    return internal::data_of(send);
+  }
+
+  template <Elements Send, Elements Receive>
+  const void* shares_from(std::int32_t root, const Send& send, const Receive& recv) const {
+    return rank_ == root ? shares(send, recv) : nullptr;
+  }
+
+  // Away from the root counts must fit recv alone.
+  template <Elements Send, Elements Receive>
+  const void* shares_from(std::int32_t root, const Send& send, const Receive& recv,
+                          std::span<const std::uint64_t> counts) const {
+    if (rank_ == root) return shares(send, recv, counts);
+    check_own_count(counts, internal::size_of(recv), "counts, one for each rank, do not fit the size of recv");
+    return nullptr;
+  }
+
+  template <Elements Send, Elements Receive>
+  const void* block_to(std::int32_t root, const Send& send, const Receive& recv) const {
+    return rank_ == root ? block(send, recv) : internal::data_of(send);
+  }
+  // Away from the root counts must fit send alone.
+  template <Elements Send, Elements Receive>
+  const void* block_to(std::int32_t root, const Send& send, const Receive& recv,
+                       std::span<const std::uint64_t> counts) const {
+    if (rank_ == root) return blocks(send, recv, counts);
+    check_own_count(counts, internal::size_of(send), "counts, one for each rank, do not fit the size of send");
+    return internal::data_of(send);
+  }
+
+  void check_own_count(std::span<const std::uint64_t> counts, std::size_t own, const char* complaint) const {
+    if (counts.size() != static_cast<std::size_t>(size_) || counts[static_cast<std::size_t>(rank_)] != own) {
+      throw Error(UCFT_ERR_INVALID_PARAM, complaint);
+    }
   }
 
   template <Elements Send, Elements Receive>

@@ -26,7 +26,7 @@ class TimedOutError(Error, TimeoutError):
 
 
 class RootFailedError(Error):
-    """The root of a broadcast or reduce died before anybody had its result."""
+    """The root of a broadcast, scatter, reduce or gather died before anybody had its result."""
 
 
 class TooManyFailuresError(Error):

@@ -154,8 +154,47 @@ def collectives():
             own = np.full(3, me + 1.0)
             world.reduce(own, own, root=root)
             assert own.tolist() == ([n * (n + 1) / 2] * 3 if me == root else [me + 1.0] * 3)
+            rows = np.arange(n * 3.0).reshape(n, 3) + root
+            share = world.scatter(rows, root=root) if me == root else world.scatter(None, np.zeros(3), root)
+            assert (share.value == np.arange(3) + 3 * me + root).all()
+            share = world.iscatter(rows, ucft.IN_PLACE, root) if me == root else world.iscatter(None, np.zeros(3), root)
+            assert (share.wait().value is None) == (me == root)
+            counts = [r % 3 for r in range(n)]
+            first = sum(counts[:me])
+            share = np.zeros(counts[me])
+            world.scatterv(np.arange(float(sum(counts))) if me == root else None, share, counts, root)
+            assert share.tolist() == list(range(first, first + counts[me]))
+            blocks = world.gather(np.array([me, 2 * me]), root=root).value
+            assert (blocks is None) == (me != root)
+            assert me != root or blocks.tolist() == [[r, 2 * r] for r in range(n)]
+            counts, gathered = list(range(1, n + 1)), np.full(n * (n + 1) // 2, -1)
+            world.gatherv(np.full(me + 1, me), gathered if me == root else None, counts, root)
+            assert gathered.tolist() == ([r for r in range(n) for _ in range(r + 1)] if me == root else
+                                         [-1] * len(gathered))
+            own = np.zeros((n, 2))
+            own[me] = me + 1
+            if me == root:
+                assert (world.gather(ucft.IN_PLACE, own, root).value == np.arange(1, n + 1)[:, None]).all()
+            else:
+                assert world.igather(own[me], root=root).wait().value is None
             buffer = np.full((2, 2), me, dtype=np.int16)
             assert world.broadcast(buffer, root).value is buffer and (buffer == root).all()
+        everybody = np.arange(n * 3.0).reshape(n, 3)
+        assert (world.scan(np.full(3, me + 1.0)).value == (me + 1) * (me + 2) / 2).all()
+        before = np.full(2, -1)
+        world.iexscan(np.array([me, 2 * me]), before, op=ucft.MAX).wait()
+        assert before.tolist() == ([-1, -1] if me == 0 else [me - 1, 2 * me - 2])
+        rows = np.arange(2.0 * n).reshape(n, 2) + 100 * me
+        assert (world.alltoall(rows).value == [[100 * r + 2 * me, 100 * r + 2 * me + 1] for r in range(n)]).all()
+        assert world.alltoall(ucft.IN_PLACE, rows).value is rows and rows[0, 0] == 2 * me
+        assert (world.reduce_scatter(everybody + me).value == n * everybody[me] + n * (n - 1) / 2).all()
+        assert world.reduce_scatter(np.arange(2 * n) * (me + 1), op=ucft.MAX).value.tolist() == [2 * me * n,
+                                                                                               (2 * me + 1) * n]
+        own = np.arange(float(n))
+        assert world.reduce_scatter(ucft.IN_PLACE, own).value is own and own[0] == n * me
+        counts, share = list(range(1, n + 1)), np.zeros(me + 1)
+        world.ireduce_scatterv(np.arange(float(sum(counts))), share, counts).wait()
+        assert (share == n * np.arange(sum(counts[:me]), sum(counts[:me + 1]))).all()
         gathered = world.allgather(np.array([[me, 2 * me]])).value
         assert gathered.shape == (n, 1, 2) and gathered.tolist() == [[[r, 2 * r]] for r in range(n)]
         own = np.zeros((n, 2))
@@ -237,7 +276,23 @@ def refused():
     refuse(["op"], world.allreduce, x, op="sum")
     refuse(["send", "masked"], world.allreduce, np.ma.array([1.0, 2.0], mask=[False, True]))
     refuse(["root"], world.reduce, x, root=world.size)
+    if world.size > 1:
+        refuse(["share", "ranks"], world.reduce_scatter, np.zeros(world.size + 1))
+    refuse(["first dimension"], world.reduce_scatter, np.zeros((2 * world.size, 3)))
+    refuse(["counts"], world.reduce_scatterv, x, np.zeros(1), [1] * (world.size + 1))
+    refuse(["root"], world.scatter, np.zeros(world.size), np.zeros(1), root=world.size)
+    refuse(["send"], world.scatter, None, root=world.rank)
+    if world.size > 1:
+        refuse(["share", "ranks"], world.alltoall, np.zeros(world.size + 1))
+    refuse(["takes"], world.scan, x, op=ucft.BAND)
+    refuse(["recv", "exscan"], world.exscan, x, None)
+    refuse(["counts"], world.scatterv, x, np.zeros(1), [1] * (world.size + 1), root=world.rank)
+    refuse(["recv", "counts"], world.scatterv, None, np.zeros(1), [2] * world.size, root=(world.rank + 1) % world.size)
+    refuse(["root"], world.gather, x, root=world.size)
+    refuse(["in place", "root"], world.gather, ucft.IN_PLACE, x, (world.rank + 1) % world.size)
     refuse(["counts"], world.allgatherv, x, x, [1])
+    refuse(["counts"], world.gatherv, x, x, [1])
+    refuse(["in place", "root"], world.gatherv, ucft.IN_PLACE, x, [1] * world.size, (world.rank + 1) % world.size)
     refuse(["rank 1", "doesn't fit"], world.allgatherv, x, np.zeros(4), [4] + [1] * (world.size - 1))
     refuse(["timeout"], world.ibarrier().wait, timeout=-1.0)
     raises(ucft.Error, ["UCFT_MIN", "COMPLEX_DOUBLE"], world.allreduce, x.astype(complex), op=ucft.MIN)

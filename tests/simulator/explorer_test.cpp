@@ -26,7 +26,8 @@ constexpr Rank largest_covered = 7;
 constexpr int block_step = 1;
 #endif
 
-constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast, Kind::reduce, Kind::allgather};
+constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast,      Kind::reduce,
+                          Kind::allgather, Kind::gather,  Kind::reduce_scatter, Kind::scatter};
 constexpr BroadcastShape binomial{};
 constexpr BroadcastShape binomial_in_order{Tree::binomial, Numbering::in_order, 4};
 constexpr BroadcastShape kary{Tree::kary, Numbering::interleaved, 2};
@@ -74,7 +75,7 @@ std::int64_t sends_by_formula(std::int64_t process, std::int64_t n, const Argume
     else
       sends += rest;  // the short one: root and rest members
   }
-  if (arguments.kind == Kind::reduce) return sends;
+  if (arguments.row().to_root()) return sends;
   for (std::int64_t bit = 1; bit < n; bit *= 2)  // binomial, interleaved
     if (bit > process && process + bit < n) ++sends;
   return sends;
@@ -89,12 +90,12 @@ std::int64_t boundaries_by_formula(Rank rank, const Plan& plan, std::int64_t dea
   if (program[0].rooted()) program.insert(program.end(), program.size() - 1, barrier);
   std::int64_t sends = 0;
   for (const Arguments& arguments : program)
-    for (std::int64_t ballot = 0; ballot <= (arguments.kind == Kind::reduce ? 0 : deaths); ++ballot) {
+    for (std::int64_t ballot = 0; ballot <= (arguments.row().to_root() ? 0 : deaths); ++ballot) {
       const std::int64_t process = (rank - arguments.root - ballot + 2 * plan.ranks) % plan.ranks;
       // Root arguments.root+ballot; ballots wrap around.
-      sends += sends_by_formula(process, plan.ranks, arguments,
-                                !(arguments.kind == Kind::broadcast && ballot % plan.ranks == 0)) +
-               (ballot > 0 ? 1 : 0);
+      sends +=
+          sends_by_formula(process, plan.ranks, arguments, !(arguments.row().from_root() && ballot % plan.ranks == 0)) +
+          (ballot > 0 ? 1 : 0);
     }
   return sends + 1 + (plan.ends ? 2 * (plan.ranks - 1) : 0);  // the word that it leaves, and answers to such words
 }
@@ -291,6 +292,7 @@ TEST_F(OneOperation, AllreduceSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_t
 TEST_F(OneOperation, BarrierSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::barrier); }
 TEST_F(OneOperation, BroadcastSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::broadcast); }
 TEST_F(OneOperation, AllgatherSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::allgather); }
+TEST_F(OneOperation, GatherSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::gather); }
 TEST_F(OneOperation, ReduceSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::reduce); }
 
 TEST_F(OneOperation, EveryBroadcastShapeSurvives) {
@@ -566,7 +568,7 @@ TEST_F(TheEnd, IsReachedByLargerWorldsAndWithMoreDeathsThanF) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Rank n = 3 + static_cast<Rank>(seed % 14);
     const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
-    Plan plan = plan_of(n, arguments_of(kinds[seed % 4], f), 3, 2);
+    Plan plan = plan_of(n, arguments_of(kinds[seed % std::size(kinds)], f), 3, 2);
     plan.ends = true;
     walk_many(plan, std::min(f + 2, n - 1), 400, seed);
   }
@@ -632,7 +634,8 @@ TEST_F(Leavers, AndDeathsInLargerWorldsInAnyOrder) {
     plan.optimistic = seed % 3 != 0;
     plan.ranks_per_host = seed % 5 == 0 ? 2 : 0;
     for (Arguments& arguments : plan.program)
-      arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)));
+      arguments =
+          arguments_of(kinds[random() % std::size(kinds)], f, static_cast<Rank>(random() % static_cast<unsigned>(n)));
     plan.ends = random() % 2 == 0;
     for (Rank rank = 1; rank < n; ++rank)
       if (random() % 3 == 0) plan.leaves.push_back({rank, random() % 11, random() % 4 != 0});
@@ -662,6 +665,7 @@ TEST_F(MoreThanF, AllreduceNeverHangsAndNeverLies) { all(Kind::allreduce); }
 TEST_F(MoreThanF, AllgatherNeverHangsAndNeverLies) { all(Kind::allgather); }
 TEST_F(MoreThanF, BarrierNeverHangsAndNeverLies) { all(Kind::barrier); }
 TEST_F(MoreThanF, BroadcastNeverHangsAndNeverLies) { all(Kind::broadcast); }
+TEST_F(MoreThanF, GatherNeverHangsAndNeverLies) { all(Kind::gather); }
 TEST_F(MoreThanF, ReduceNeverHangsAndNeverLies) { all(Kind::reduce); }
 
 // ---- long programs ----
@@ -714,8 +718,8 @@ Plan mixed_program(Rank n, std::int32_t f, int window, std::uint64_t seed, std::
   std::vector<BroadcastShape> shapes = {binomial, binomial_in_order, kary, kary_in_order, chain};
   shapes.insert(shapes.end(), std::begin(more_shapes), std::end(more_shapes));
   for (Arguments& arguments : plan.program) {
-    arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)),
-                             shapes[random() % shapes.size()]);
+    arguments = arguments_of(kinds[random() % std::size(kinds)], f,
+                             static_cast<Rank>(random() % static_cast<unsigned>(n)), shapes[random() % shapes.size()]);
     arguments.correction = static_cast<Correction>(random() % correction_count);
     arguments.failure_info = static_cast<FailureInfo>(random() % 3);
   }

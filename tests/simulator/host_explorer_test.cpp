@@ -30,9 +30,21 @@ HostCall call(Pattern pattern, Rank root = 0, std::uint64_t count = 1) {
   return it;
 }
 const HostCall allreduce = call(Allreduce::row.pattern()), barrier = call(Allreduce::row.pattern(), 0, 0),
-               gather = call(Allgather::row.pattern());
+               allgather = call(Allgather::row.pattern());
 HostCall broadcast(Rank root) { return call(Broadcast::row.pattern(), root); }
 HostCall reduce(Rank root) { return call(Reduce::row.pattern(), root); }
+HostCall gather(Rank root) { return call(GatherToRoot::row.pattern(), root); }
+// Of so many elements each rank takes one, in the order of ranks.
+HostCall reduce_scatter(std::uint64_t count = 1, const HostCall& sum = call(ReduceScatter::row.pattern())) {
+  HostCall it = sum;
+  it.count = count;
+  it.share.count = 1;
+  return it;
+}
+
+HostCall scatter(Rank root, std::uint64_t count = 1) {
+  return reduce_scatter(count, call(ScatterFromRoot::row.pattern(), root));
+}
 
 // The same plan without the orders that nobody can tell apart from others.
 HostPlan reduced(HostPlan plan) {
@@ -70,7 +82,8 @@ void explore_all(const HostPlan& plan, std::int64_t at_least) {
 }
 
 TEST(HostExplorer, EachCollectiveOfThreeRanksOfWhomTwoDie) {
-  for (const HostCall& each : {allreduce, barrier, broadcast(0), broadcast(1), reduce(0), reduce(2)}) {
+  for (const HostCall& each :
+       {allreduce, barrier, broadcast(0), broadcast(1), reduce(0), reduce(2), gather(0), gather(2), reduce_scatter()}) {
     SCOPED_TRACE(static_cast<int>(each.pattern.gets));
     explore_all({.ranks = 3, .program = {each}, .max_deaths = 2}, 5000);
   }
@@ -81,12 +94,12 @@ TEST(HostExplorer, RunningAllreducesOfThreeRanksInAllOrders) {
 }
 
 TEST(HostExplorer, AnAllgatherOfThreeRanksOfWhomOneDies) {
-  explore_all({.ranks = 3, .program = {gather}, .max_deaths = 1}, 5000);
+  explore_all({.ranks = 3, .program = {allgather}, .max_deaths = 1}, 5000);
 }
 
 // What the others compare with all orders: by themselves they find what is broken, too.
 TEST(HostExplorer, ThreeRanksInTheReducedOrdersAlone) {
-  for (const HostCall& each : {allreduce, broadcast(0), reduce(2)}) {
+  for (const HostCall& each : {allreduce, broadcast(0), reduce(2), gather(2)}) {
     SCOPED_TRACE(static_cast<int>(each.pattern.gets));
     const HostExploration found = explore(reduced({.ranks = 3, .program = {each}, .max_deaths = 2}), most_states);
     EXPECT_EQ(found.violation, "");
@@ -114,7 +127,7 @@ TEST(HostExplorer, SeveralOperationsInFlightAndBanksThatAreUsedAgain) {
   explore_all({.ranks = 2,
                .window = 2,
                .banks = 4,
-               .program = {allreduce, broadcast(0), reduce(1), gather, barrier, allreduce}},
+               .program = {allreduce, broadcast(0), reduce(1), allgather, barrier, allreduce}},
               20000);
   explore_all(
       {.ranks = 2, .window = 3, .banks = 4, .program = {reduce(0), reduce(1), reduce(0), broadcast(0), broadcast(0)}},
@@ -124,7 +137,7 @@ TEST(HostExplorer, SeveralOperationsInFlightAndBanksThatAreUsedAgain) {
 
 // Nobody learns from them that others are through: banks are free when all say that they are through.
 TEST(HostExplorer, BroadcastsAndReducesAloneNeverOverwriteWhatIsStillRead) {
-  for (const HostCall& each : {broadcast(0), reduce(0)})
+  for (const HostCall& each : {broadcast(0), reduce(0), gather(0)})
     for (Rank ranks : {2, 3})
       explore_all({.ranks = ranks,
                    .window = 1,
@@ -247,6 +260,8 @@ TEST(HostExplorer, DataInAreasThatAreUsedAgain) {
   for (int patience : {0, 1}) explore_all({.ranks = 2, .patience = patience, .program = {sum, sum}, .areas = 1}, 9000);
   explore_all({.ranks = 2, .window = 3, .banks = 4, .program = {from, to, from, blocks}, .areas = 1}, 5000);
   explore_all({.ranks = 2, .program = {sum, allreduce, blocks, to}, .areas = 2}, 9000);
+  explore_all({.ranks = 2, .program = {reduce_scatter(2), sum, reduce_scatter(2)}, .areas = 2}, 5000);
+  explore_all({.ranks = 2, .program = {large(GatherToRoot::row.pattern(), 1), sum, blocks}, .areas = 2}, 1000);
 }
 
 // A sum that must be divided by the number of those that gave something, once: by who combines a chunk.
@@ -278,6 +293,21 @@ TEST(HostExplorer, AveragesAreDividedOnce) {
   explore_all({.ranks = 2, .patience = 1, .program = {average(2), average(1)}, .areas = 1}, 3000);
   explore_all({.ranks = 3, .degree = 1, .program = {average(1)}, .max_deaths = 1}, 1000);
 }
+TEST(HostExplorer, SharesOfSumsInEachWay) {
+  explore_all({.ranks = 3, .program = {reduce_scatter(2)}, .areas = 1, .max_deaths = 2}, 5000);
+  explore_all({.ranks = 3, .degree = 1, .program = {reduce_scatter()}, .max_deaths = 1}, 5000);
+  explore_all({.ranks = 2, .program = {scatter(0, 2), scatter(1, 2), scatter(0, 2)}, .areas = 1}, 500);
+  explore_all({.ranks = 3, .program = {scatter(1, 2)}, .areas = 1, .has_chunks = false, .max_deaths = 2}, 500);
+  const std::vector<HostCall> sums{reduce_scatter(2), reduce_scatter(2, average(2)), reduce_scatter(2, swept(2)),
+                                   reduce_scatter(2, swept(2, Allreduce::row.pattern(), Operator::sum_reproducible))};
+  for (const HostCall& each : sums)
+    for (bool has_chunks : {true, false})
+      explore_all({.ranks = 2, .program = {each, each}, .areas = 1, .has_chunks = has_chunks}, 500);
+  for (Rank ranks : {3, 5}) {
+    const HostPlan plan{.ranks = ranks, .patience = 1, .program = sums, .areas = 2, .max_deaths = ranks - 1};
+    EXPECT_EQ(walk(plan, 20 + walks, 12).violation, "") << ranks << " ranks";
+  }
+}
 TEST(HostExplorer, AveragesOfManyRanksAreDividedOnce) {
   for (Rank ranks : {3, 5}) {
     const HostPlan plan{
@@ -297,9 +327,16 @@ TEST(HostExplorer, DataInAreasWithoutChunks) {
 // The same, of ranks that run them: each is in a place that an earlier one was in.
 TEST(HostExplorer, PlacesOfDataThatAreUsedAgain) {
   const HostCall sum = large(Allreduce::row.pattern()), blocks = large(Allgather::row.pattern()),
-                 from = large(Broadcast::row.pattern()), to = large(Reduce::row.pattern(), 1);
-  for (const std::vector<HostCall>& program :
-       {std::vector{sum, sum}, {from, from, from}, {to, to}, {blocks, from, sum}, {from, allreduce, sum}})
+                 from = large(Broadcast::row.pattern()), to = large(Reduce::row.pattern(), 1),
+                 at = large(GatherToRoot::row.pattern(), 1);
+  for (const std::vector<HostCall>& program : {std::vector{sum, sum},
+                                               {from, from, from},
+                                               {to, to},
+                                               {blocks, from, sum},
+                                               {from, allreduce, sum},
+                                               {at, at, sum},
+                                               {reduce_scatter(2), sum, reduce_scatter(2)},
+                                               {scatter(1, 2), scatter(0, 2), sum}})
     for (OperationNumber places : {1, 2})
       explore_all({.ranks = 2,
                    .window = 1,
@@ -337,7 +374,7 @@ TEST(HostExplorer, ChunksOfTheDeadAreCombinedByAll) {
 
 // Leaving early: the others' operations complete without it, and its memory stays until all have left.
 TEST(HostExplorer, ARankThatLeavesBeforeTheOthers) {
-  for (const HostCall& each : {allreduce, gather, broadcast(0), broadcast(1), reduce(0), reduce(1)})
+  for (const HostCall& each : {allreduce, allgather, broadcast(0), broadcast(1), reduce(0), reduce(1), gather(1)})
     explore_all({.ranks = 2, .program = {each, each}, .max_deaths = 1, .max_leavers = 1}, 300);
   for (int degree : {0, 1})
     explore_all({.ranks = 2,
@@ -372,13 +409,13 @@ TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
 
 TEST(HostExplorer, OneWithoutMemoryIsNamedByAll) {
   for (const HostCall& each :
-       {allreduce, gather, broadcast(1), large(Allreduce::row.pattern()), large(Allgather::row.pattern())})
+       {allreduce, allgather, broadcast(1), large(Allreduce::row.pattern()), large(Allgather::row.pattern())})
     for (int degree : {0, 1})
       explore_all({.ranks = 2, .degree = degree, .program = {each, barrier}, .areas = 1, .lacks = 1}, 500);
 }
 
 TEST(HostExplorer, WhoPostsSomethingElseHoldsNobodyUp) {
-  for (const HostCall& each : {allreduce, gather, broadcast(0), broadcast(1), reduce(0), reduce(1),
+  for (const HostCall& each : {allreduce, allgather, broadcast(0), broadcast(1), reduce(0), reduce(1),
                                large(Allreduce::row.pattern()), large(Broadcast::row.pattern())})
     for (int degree : {0, 1})
       for (bool in_length : {false, true}) {
@@ -401,9 +438,10 @@ TEST(HostExplorer, TheFirstOfThreePostsSomethingElse) {
 TEST(HostExplorer, LargerWorldsByChance) {
   std::vector<HostCall> program;
   for (int i = 0; i < 24; ++i)
-    program.push_back(std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather, barrier,
-                                            large(Allreduce::row.pattern()), large(Reduce::row.pattern(), i % 4),
-                                            large(Broadcast::row.pattern(), i % 3)}[i * 7 % 11 % 8]);
+    program.push_back(std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather((i + 1) % 4), allgather,
+                                            barrier, large(Allreduce::row.pattern()),
+                                            large(Reduce::row.pattern(), i % 4),
+                                            large(Broadcast::row.pattern(), i % 3)}[i * 7 % 11 % 9]);
   program.push_back(barrier);
   for (Rank ranks : {4, 5, 8})
     for (int degree : {0, 1, 2})
@@ -428,7 +466,7 @@ TEST(HostExplorer, LargerWorldsByChance) {
 // What the conditions are for, and that this explorer sees it.
 TEST(HostExplorer, ASuspicionIsNotAProof) {
   for (Rank ranks : {2, 3})
-    for (const HostCall& each : {allreduce, barrier, gather, broadcast(0), reduce(0)}) {
+    for (const HostCall& each : {allreduce, barrier, allgather, broadcast(0), reduce(0)}) {
       const HostPlan plan{.ranks = ranks, .program = {each}, .max_deaths = 0, .trusts_suspicions = true};
       EXPECT_NE(explore(plan, most_states).violation, "");
       EXPECT_NE(explore(reduced(plan), most_states).violation, "");

@@ -14,7 +14,8 @@ constexpr std::int64_t thinner = 20;
 constexpr std::int64_t thinner = 1;
 #endif
 
-constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast, Kind::reduce, Kind::allgather};
+constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast,      Kind::reduce,
+                          Kind::allgather, Kind::gather,  Kind::reduce_scatter, Kind::scatter};
 constexpr BroadcastShape chain{Tree::kary, Numbering::interleaved, 1};
 
 Arguments arguments_of(Kind kind, std::int32_t f, Rank root = 0, BroadcastShape shape = {}) {

@@ -18,6 +18,7 @@ Arguments call(Kind kind) {
   arguments.count = arguments.row().has_data() ? 2 : 0;
   return arguments;
 }
+bool has_blocks(Kind kind) { return row_of(kind).has_own_lengths(); }
 // Of four ranks. Ranks 2 and 3 have died: rank 2 after it gave, rank 3 before.
 struct Case {
   explicit Case(Kind kind) : arguments(call(kind)), terms(terms_of(arguments, 4, 0)) {
@@ -26,10 +27,10 @@ struct Case {
     result.finished = true;
     result.contributors = 3;
     result.missing = {3};
-    result.value = kind == Kind::broadcast ? std::vector<std::uint64_t>{1000, 1000}
-                   : kind == Kind::barrier ? std::vector<std::uint64_t>{}
-                                           : std::vector<std::uint64_t>{7, 7};
-    if (kind == Kind::allgather) set({0, 1, 2});
+    result.value = row_of(kind).from_root() ? std::vector<std::uint64_t>{1000, 1000}
+                   : kind == Kind::barrier  ? std::vector<std::uint64_t>{}
+                                            : std::vector<std::uint64_t>{7, 7};
+    if (has_blocks(kind)) set({0, 1, 2});
   }
   void set(const std::vector<Rank>& ranks) {
     result.value.clear();
@@ -51,9 +52,10 @@ TEST(Promises, ARightResultIsRight) {
 }
 
 TEST(Promises, AResultHasEachLiveRank) {
-  for (Kind kind : {Kind::allreduce, Kind::reduce, Kind::barrier, Kind::allgather}) {
+  for (Kind kind :
+       {Kind::allreduce, Kind::reduce, Kind::reduce_scatter, Kind::barrier, Kind::allgather, Kind::gather}) {
     Case it(kind);
-    if (kind == Kind::allgather) it.set({0, 2});
+    if (has_blocks(kind)) it.set({0, 2});
     if (it.result.value.size() == 2) it.result.value = {5, 5};
     it.result.contributors = 2;
     it.result.missing = {1, 3};
@@ -65,9 +67,9 @@ TEST(Promises, AResultHasEachLiveRank) {
 }
 
 TEST(Promises, ARankThatNeverGaveIsInNoResult) {
-  for (Kind kind : {Kind::allreduce, Kind::barrier, Kind::allgather}) {
+  for (Kind kind : {Kind::allreduce, Kind::barrier, Kind::allgather, Kind::gather}) {
     Case it(kind);
-    if (kind == Kind::allgather) it.set({0, 1, 3});
+    if (has_blocks(kind)) it.set({0, 1, 3});
     if (kind == Kind::allreduce) it.result.value = {11, 11};
     it.result.missing = {2};
     EXPECT_EQ(it.wrong(), "has a value that was never given, of rank 3") << kind_name(kind);
@@ -75,12 +77,12 @@ TEST(Promises, ARankThatNeverGaveIsInNoResult) {
 }
 
 TEST(Promises, CountAndListAreThoseOfTheValue) {
-  for (Kind kind : {Kind::allreduce, Kind::barrier, Kind::allgather}) {
+  for (Kind kind : {Kind::allreduce, Kind::barrier, Kind::allgather, Kind::gather}) {
     Case it(kind);
     it.result.contributors = 2;
     EXPECT_EQ(it.wrong(), "miscounted contributors") << kind_name(kind);
   }
-  for (Kind kind : {Kind::allreduce, Kind::allgather}) {
+  for (Kind kind : {Kind::allreduce, Kind::allgather, Kind::gather}) {
     Case it(kind);
     it.result.missing = {2, 3};
     it.result.contributors = 2;
@@ -90,7 +92,7 @@ TEST(Promises, CountAndListAreThoseOfTheValue) {
 
 TEST(Promises, AValueIsWhole) {
   for (const std::vector<std::uint64_t>& value : {std::vector<std::uint64_t>{7}, {7, 3}, {7, 7, 7}, {8, 8}, {}})
-    for (Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather})
+    for (Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather, Kind::gather})
       for (bool known : {true, false}) {
         Case it(kind);
         it.result.value = value;
@@ -136,6 +138,27 @@ TEST(Promises, AllGetTheSame) {
     }
     EXPECT_EQ(it.wrong(&it.result), "");
   }
+}
+
+// Each of its own elements, and of the same set of ranks.
+TEST(Promises, EachRankTakesItsShare) {
+  Case it(Kind::reduce_scatter);
+  it.terms.given = [](Rank rank) {
+    return std::vector<std::uint64_t>{std::uint64_t{1} << rank, std::uint64_t{100} << rank};
+  };
+  it.terms.share = [](Rank rank) { return Share{static_cast<std::uint64_t>(rank), 1}; };
+  it.result.value = {7};
+  EXPECT_EQ(it.wrong(), "");
+  Result of_other = it.result;
+  of_other.value = {700};
+  EXPECT_EQ(broken_promise(it.terms, 1, of_other, &it.result), "");
+  EXPECT_NE(broken_promise(it.terms, 0, of_other, nullptr), "") << "another's share";
+  ++of_other.contributors;
+  EXPECT_NE(broken_promise(it.terms, 1, of_other, &it.result), "");
+  it.result.value = {7, 700};
+  EXPECT_NE(it.wrong(), "") << "more than its share";
+  it.result.value = {5};
+  EXPECT_NE(it.wrong(), "") << "not of each live rank";
 }
 
 TEST(Promises, AnErrorHasItsReason) {

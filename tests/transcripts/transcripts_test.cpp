@@ -105,16 +105,16 @@ class Transcript {
     if (arguments_.kind != Kind::allgather) return word(std::uint64_t{1} << rank);
     Arguments mine = arguments_;
     mine.own_count = 1;
-    Bytes input(Allgather::input_bytes(mine));
+    Bytes input(Blocks::input_bytes(mine));
     const Bytes block = word(static_cast<std::uint64_t>(rank));
-    Allgather::pack(mine, rank, block.data(), input.data());
+    Blocks::pack(mine, rank, block.data(), input.data());
     return input;
   }
   std::string value_of(const Bytes& value) const {
     if (arguments_.kind == Kind::broadcast) return fmt::format("the data, {}", word_of(value));
     if (arguments_.kind != Kind::allgather) return "the sum of " + set_of(word_of(value));
     std::uint64_t ranks = 0;
-    Allgather::for_each(value, [&](Rank rank, std::span<const std::byte>) { ranks |= std::uint64_t{1} << rank; });
+    Blocks::for_each(value, [&](Rank rank, std::span<const std::byte>) { ranks |= std::uint64_t{1} << rank; });
     return "the blocks of " + set_of(ranks);
   }
   std::string describe(const Letter& letter) const {

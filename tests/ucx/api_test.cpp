@@ -89,6 +89,134 @@ TEST_F(Api, AnAllgatherOfOneRankIsItsBlock) {
   EXPECT_EQ(ucft_request_free(request), UCFT_OK);
 }
 
+TEST_F(Api, AReduceScatterOfOneRankIsItsInput) {
+  std::vector<double> in(1000, 3), out(1000, 0);
+  const std::uint64_t counts[] = {1000};
+  ucft_result_t result = UCFT_RESULT_INIT;
+  EXPECT_EQ(ucft_reduce_scatter(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, UCFT_SUM, nullptr, &result),
+            UCFT_OK)
+      << ucft_last_error();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(result.contributors, 1u);
+  EXPECT_EQ(result.missing_count, 0);
+  out.assign(1000, 0);
+  EXPECT_EQ(ucft_reduce_scatterv(comm_, in.data(), out.data(), counts, UCFT_DOUBLE, UCFT_AVG, nullptr, nullptr),
+            UCFT_OK)
+      << ucft_last_error();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(ucft_reduce_scatter(comm_, UCFT_IN_PLACE, out.data(), 0, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK);
+  const auto blame = [&](const void* send, void* recv, std::uint64_t count, ucft_op_t op, const char* culprit) {
+    expect_blamed(ucft_reduce_scatter(comm_, send, recv, count, UCFT_DOUBLE, op, nullptr, nullptr),
+                  UCFT_ERR_INVALID_PARAM, culprit);
+  };
+  blame(in.data(), nullptr, 4, UCFT_SUM, "recv is null");
+  blame(nullptr, out.data(), 4, UCFT_SUM, "send is null");
+  blame(in.data(), in.data() + 1, 4, UCFT_SUM, "send and recv overlap");
+  blame(in.data(), out.data(), 4, UCFT_BAND, "op is UCFT_BAND");
+  blame(in.data(), out.data(), std::uint64_t{1} << 60, UCFT_SUM, "count is");
+  expect_blamed(ucft_reduce_scatterv(comm_, in.data(), out.data(), nullptr, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "counts is null");
+  const std::uint64_t most[] = {std::uint64_t{1} << 60};
+  expect_blamed(ucft_reduce_scatterv(comm_, in.data(), out.data(), most, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "counts[0] is");
+}
+
+TEST_F(Api, AScatterOfOneRankIsItsInput) {
+  std::vector<double> in(1000, 3), out(1000, 0);
+  const std::uint64_t counts[] = {1000};
+  ucft_result_t result = UCFT_RESULT_INIT;
+  EXPECT_EQ(ucft_scatter(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, 0, nullptr, &result), UCFT_OK)
+      << ucft_last_error();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(result.contributors, 1u);
+  out.assign(1000, 0);
+  EXPECT_EQ(ucft_scatterv(comm_, in.data(), out.data(), counts, UCFT_DOUBLE, 0, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(out, in);
+  void* const in_place = const_cast<void*>(UCFT_IN_PLACE);
+  EXPECT_EQ(ucft_scatter(comm_, in.data(), in_place, in.size(), UCFT_DOUBLE, 0, nullptr, nullptr), UCFT_OK);
+  const auto blame = [&](const void* send, void* recv, std::int32_t root, const char* culprit) {
+    expect_blamed(ucft_scatter(comm_, send, recv, 4, UCFT_DOUBLE, root, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                  culprit);
+  };
+  blame(in.data(), nullptr, 0, "recv is null");
+  blame(nullptr, out.data(), 0, "send is null");
+  blame(UCFT_IN_PLACE, out.data(), 0, "send is UCFT_IN_PLACE");
+  blame(in.data(), in.data() + 1, 0, "send and recv overlap");
+  blame(in.data(), in.data(), 0, "send and recv overlap");
+  blame(in.data(), out.data(), 1, "root is 1");
+  expect_blamed(ucft_scatterv(comm_, in.data(), out.data(), nullptr, UCFT_DOUBLE, 0, nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "counts is null");
+}
+
+TEST_F(Api, AScanOfOneRankIsItsInput) {
+  std::vector<double> in(1000, 3), out(1000, 7);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  EXPECT_EQ(ucft_scan(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, UCFT_AVG, nullptr, &result), UCFT_OK);
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(result.contributors, 1u);
+  EXPECT_EQ(ucft_scan(comm_, UCFT_IN_PLACE, out.data(), 1000, UCFT_DOUBLE, UCFT_SUM_REPRODUCIBLE, nullptr, &result),
+            UCFT_OK);
+  EXPECT_EQ(out, in);
+  std::int32_t number = 7;
+  EXPECT_EQ(ucft_scan(comm_, UCFT_IN_PLACE, &number, 1, UCFT_INT32, UCFT_LAND, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(number, 1);
+  out.assign(1000, 7);
+  EXPECT_EQ(ucft_exscan(comm_, in.data(), out.data(), 1000, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(ucft_exscan(comm_, in.data(), nullptr, 1000, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(out, std::vector<double>(1000, 7));
+  EXPECT_EQ(ucft_alltoall(comm_, in.data(), out.data(), 1000, UCFT_DOUBLE, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(ucft_alltoall(comm_, UCFT_IN_PLACE, out.data(), 0, UCFT_DOUBLE, nullptr, nullptr), UCFT_OK);
+  const auto blame = [&](const void* send, void* recv, std::uint64_t count, ucft_op_t op, const char* culprit) {
+    expect_blamed(ucft_scan(comm_, send, recv, count, UCFT_DOUBLE, op, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                  culprit);
+  };
+  blame(in.data(), nullptr, 4, UCFT_SUM, "recv is null");
+  blame(nullptr, out.data(), 4, UCFT_SUM, "send is null");
+  blame(in.data(), in.data() + 1, 4, UCFT_SUM, "send and recv overlap");
+  blame(in.data(), out.data(), 4, UCFT_BAND, "op is UCFT_BAND");
+  blame(in.data(), out.data(), std::uint64_t{1} << 40, UCFT_SUM, "count is");
+  expect_blamed(ucft_alltoall(comm_, in.data(), nullptr, 4, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "recv is null");
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  options.reproducible_sweeps = 2;
+  expect_blamed(ucft_scan(comm_, in.data(), out.data(), 4, UCFT_DOUBLE, UCFT_SUM_REPRODUCIBLE, &options, nullptr),
+                UCFT_ERR_INVALID_PARAM, "options.reproducible_sweeps is 2: a scan takes one");
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  expect_blamed(ucft_scan_init(comm_, in.data(), out.data(), 4, UCFT_DOUBLE, nullptr, nullptr, &request),
+                UCFT_ERR_INVALID_PARAM, "op is null");
+}
+
+// Sums of accumulators are settled as those of an allreduce are; an exscan settles nothing that it has not written.
+TEST_F(Api, AScanOfAccumulatorsIsOne) {
+  ucft_accumulator_t in = UCFT_ACCUMULATOR_INIT, out = UCFT_ACCUMULATOR_INIT;
+  const double values[] = {1e300, 3, -1e300};
+  ASSERT_EQ(ucft_accumulate(values, 3, UCFT_DOUBLE, &in), UCFT_OK);
+  double sum = 0;
+  EXPECT_EQ(ucft_exscan(comm_, &in, &out, 1, UCFT_ACCUMULATOR, UCFT_SUM, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(ucft_accumulator_value(&out, UCFT_DOUBLE, &sum), UCFT_OK);
+  EXPECT_EQ(sum, 0);
+  EXPECT_EQ(ucft_scan(comm_, &in, &out, 1, UCFT_ACCUMULATOR, UCFT_SUM, nullptr, nullptr), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(ucft_accumulator_value(&out, UCFT_DOUBLE, &sum), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(sum, 3);
+  expect_blamed(ucft_scan(comm_, &in, &out, 1, UCFT_ACCUMULATOR, UCFT_MAX, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "UCFT_SUM only");
+}
+
+TEST_F(Api, AGatherOfOneRankIsItsBlock) {
+  std::vector<double> in(100000, 3), out(100000, 0);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  EXPECT_EQ(ucft_gather(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, 0, nullptr, &result), UCFT_OK)
+      << ucft_last_error();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(result.contributors, 1u);
+  EXPECT_EQ(result.missing_count, 0);
+  expect_blamed(ucft_gather(comm_, in.data(), nullptr, 4, UCFT_DOUBLE, 0, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "recv is null");
+  expect_blamed(ucft_gather(comm_, in.data(), out.data(), 4, UCFT_DOUBLE, 1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "root is 1");
+}
+
 TEST_F(Api, BlocksThatDoNotFitAreNamed) {
   double in[4] = {}, out[4] = {};
   const auto gather = [&](const void* send, void* recv, std::uint64_t count) {
@@ -101,6 +229,8 @@ TEST_F(Api, BlocksThatDoNotFitAreNamed) {
   expect_blamed(gather(in, reinterpret_cast<void*>(8), 4), UCFT_ERR_INVALID_PARAM,
                 "the block of rank 0) is not memory");
   expect_blamed(gather(in, out, std::uint64_t{1} << 60), UCFT_ERR_INVALID_PARAM, "count is 1152921504606846976");
+  expect_blamed(ucft_gatherv(comm_, in, out, nullptr, nullptr, UCFT_DOUBLE, 0, nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "counts is null");
   const std::uint64_t huge = std::uint64_t{1} << 62, four = 4;
   expect_blamed(ucft_allgatherv(comm_, in, out, nullptr, nullptr, UCFT_DOUBLE, nullptr, nullptr),
                 UCFT_ERR_INVALID_PARAM, "counts is null");
@@ -280,6 +410,46 @@ TEST(CxxApi, AnAccumulatorIsAnElement) {
   EXPECT_THROW(all.allreduce(sum, UCFT_MIN), ucft::Error);
   sum.words[7] += 1;
   EXPECT_THROW(sum.value(), ucft::Error);
+}
+
+TEST(CxxApi, SharesOfOneRankAreAll) {
+  ucft::Context context;
+  ucft::Communicator all(context);
+  const std::vector<double> in = {1, 2, 3};
+  const std::uint64_t counts[] = {3}, others[] = {2};
+  std::vector<double> out(3);
+  const auto check = [&](ucft::Result result) {
+    EXPECT_TRUE(result.ok());
+    EXPECT_EQ(out, in);
+    out.assign(3, 0);
+  };
+  check(all.scatter(in, out, 0));
+  check(all.scatterv(in, out, counts, 0));
+  check(all.iscatter(in, out, 0).wait());
+  check(all.iscatterv(in, out, counts, 0).wait());
+  check(all.reduce_scatter(in, out, UCFT_SUM));
+  check(all.reduce_scatterv(in, out, counts, UCFT_SUM));
+  check(all.ireduce_scatter(in, out, UCFT_SUM).wait());
+  check(all.ireduce_scatterv(in, out, counts, UCFT_SUM).wait());
+  check(all.gather(in, out, 0));
+  check(all.gatherv(in, out, counts, 0));
+  check(all.igather(in, out, 0).wait());
+  check(all.igatherv(in, out, counts, 0).wait());
+  check(all.allgather(in, out));
+  check(all.allgatherv(in, out, counts));
+  check(all.iallgather(in, out).wait());
+  check(all.iallgatherv(in, out, counts).wait());
+  EXPECT_THROW(all.gatherv(in, out, others, 0), ucft::Error);
+  EXPECT_THROW(all.gatherv(in, out, others, 1), ucft::Error);
+  check(all.alltoall(in, out));
+  check(all.ialltoall(in, out).wait());
+  check(all.scan(in, out, UCFT_SUM));
+  check(all.iscan(in, out, UCFT_SUM).wait());
+  EXPECT_TRUE(all.exscan(in, out, UCFT_SUM).ok());
+  EXPECT_TRUE(all.iexscan(in, out, UCFT_SUM).wait().ok());
+  EXPECT_EQ(out, std::vector<double>(3, 0)) << "nobody is before rank 0";
+  EXPECT_THROW(all.scatterv(in, out, others, 0), ucft::Error);
+  EXPECT_THROW(all.scatterv(in, out, others, 1), ucft::Error);
 }
 
 #if defined(__SSE2__)

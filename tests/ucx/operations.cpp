@@ -1,6 +1,7 @@
 #include "tests/ucx/operations.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "tests/ucx/rank_checks.hpp"
@@ -72,13 +73,44 @@ void reduce(int iteration, int root, std::size_t count) {
     if (word != out[0]) wrong("iteration {}: reduce with different contributors", iteration);
 }
 
+namespace {
+
+// The result of an operation that names the missing: in ascending order, and the same on all ranks.
+struct Named {
+  std::vector<std::int32_t> missing = std::vector<std::int32_t>(static_cast<std::size_t>(size_));
+  ucft_result_t result = UCFT_RESULT_INIT;
+
+  Named() {
+    result.missing = missing.data();
+    result.missing_capacity = size_;
+  }
+  void take(int iteration) {
+    if (result.missing_count + static_cast<int>(result.contributors) != size_)
+      wrong("iteration {}: {} missing, {} contributors", iteration, result.missing_count, result.contributors);
+    missing.resize(static_cast<std::size_t>(result.missing_count));
+    if (has(rank_)) wrong("iteration {}: this rank itself is missing", iteration);
+    for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
+  }
+  bool has(int rank) const { return std::binary_search(missing.begin(), missing.end(), rank); }
+};
+
+// Of each rank: 0, count or 2 * count, or where they don't differ count.
+std::vector<std::uint64_t> counts_of_ranks(int iteration, std::size_t count, bool differ) {
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(size_), count);
+  for (std::size_t rank = 0; differ && rank < counts.size(); ++rank)
+    counts[rank] = (rank + static_cast<std::size_t>(iteration)) % 3 * count;
+  return counts;
+}
+
+}  // namespace
+
 void allgather(int iteration, std::size_t count) {
   constexpr std::uint64_t hole = 3;
   const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
   const auto word_of = [&](std::size_t rank) { return (rank + 1) * 1000 + salt(iteration); };
-  std::vector<std::uint64_t> counts(ranks), places(ranks), out;
+  const std::vector<std::uint64_t> counts = counts_of_ranks(iteration, count, true);
+  std::vector<std::uint64_t> places(ranks), out;
   for (std::size_t rank = 0, end = 0; rank < ranks; ++rank) {
-    counts[rank] = (rank + static_cast<std::size_t>(iteration)) % 3 * count;
     places[rank] = ++end;
     end += counts[rank];
     out.resize(end, hole);
@@ -86,28 +118,190 @@ void allgather(int iteration, std::size_t count) {
   const bool in_place = iteration % 2 == 0;
   const std::vector<std::uint64_t> in(counts[me], word_of(me));
   if (in_place) std::copy(in.begin(), in.end(), out.begin() + static_cast<std::ptrdiff_t>(places[me]));
-  std::vector<std::int32_t> missing(ranks);
-  ucft_result_t result = UCFT_RESULT_INIT;
-  result.missing = missing.data();
-  result.missing_capacity = size_;
+  Named named;
   ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
   options.first_root = iteration % size_;
   options.failure_info = static_cast<ucft_failure_info_t>(iteration % 3);
   check(ucft_allgatherv(comm, in_place ? UCFT_IN_PLACE : in.data(), out.data(), counts.data(), places.data(),
-                        UCFT_UINT64, &options, &result),
+                        UCFT_UINT64, &options, &named.result),
         "allgatherv");
-  if (result.missing_count + static_cast<int>(result.contributors) != size_)
-    wrong("iteration {}: {} missing, {} contributors", iteration, result.missing_count, result.contributors);
-  missing.resize(static_cast<std::size_t>(result.missing_count));
+  named.take(iteration);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const bool is_missing = std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(rank));
-    if (is_missing && rank == me) wrong("iteration {}: this rank's own block is missing", iteration);
+    const bool is_missing = named.has(static_cast<int>(rank));
     if (out[places[rank] - 1] != hole) wrong("iteration {}: written before the block of rank {}", iteration, rank);
     for (std::size_t i = 0; i < counts[rank]; ++i)
       if (out[places[rank] + i] != (is_missing ? hole : word_of(rank)))
         wrong("iteration {}: word {} of rank {}'s block is {:x}", iteration, i, rank, out[places[rank] + i]);
   }
-  for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
+}
+
+void reduce_scatter(int iteration, std::size_t count) {
+  constexpr std::uint64_t hole = 3, step = std::uint64_t{1} << 16;
+  const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
+  const bool has_counts = iteration % 3 == 0, in_place = iteration % 2 == 0;
+  const std::vector<std::uint64_t> counts = counts_of_ranks(iteration, count, has_counts);
+  const std::uint64_t first = std::accumulate(counts.begin(), counts.begin() + rank_, std::uint64_t{0}),
+                      all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  std::vector<std::uint64_t> in(all), out(in_place ? 0 : counts[me] + 1, hole);
+  for (std::size_t i = 0; i < all; ++i) in[i] = (std::uint64_t{1} << rank_) + salt(iteration) + i % 1000 * step;
+  const std::vector<std::uint64_t> before = in;
+  std::uint64_t* const to = in_place ? in.data() : out.data();
+  const void* const from = in_place ? UCFT_IN_PLACE : in.data();
+  std::vector<std::int32_t> missing(ranks);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  result.missing = missing.data();
+  result.missing_capacity = size_;
+  check(has_counts ? ucft_reduce_scatterv(comm, from, to, counts.data(), UCFT_UINT64, UCFT_SUM, nullptr, &result)
+                   : ucft_reduce_scatter(comm, from, to, count, UCFT_UINT64, UCFT_SUM, nullptr, &result),
+        "reduce_scatter");
+  std::uint64_t mask = 0;
+  for (std::size_t i = 0; i < counts[me]; ++i) {
+    const std::uint64_t sum = to[i] - result.contributors * ((first + i) % 1000 * step);
+    if (i == 0) mask = decode(sum, result, iteration);
+    if (sum != mask + result.contributors * salt(iteration))
+      wrong("iteration {}: word {} of this rank's share is {:x}", iteration, i, to[i]);
+  }
+  if (counts[me] > 0) check_missing(mask, result, iteration);
+  for (std::size_t i = counts[me]; in_place && i < all; ++i)
+    if (in[i] != before[i]) wrong("iteration {}: written behind the share, at {}", iteration, i);
+  if (!in_place && (out.back() != hole || in != before)) wrong("iteration {}: written beside the share", iteration);
+  note(result.contributors);
+}
+
+void reduce_scatter_bytes(int iteration, std::size_t count) {
+  const std::size_t first = static_cast<std::size_t>(rank_) * count;
+  const auto byte_at = [&](std::size_t place) {
+    return static_cast<std::uint8_t>(place % 7 + static_cast<std::size_t>(iteration));
+  };
+  std::vector<std::uint8_t> in(static_cast<std::size_t>(size_) * count), out(count);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = byte_at(i);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  check(ucft_reduce_scatter(comm, in.data(), out.data(), count, UCFT_UINT8, UCFT_SUM, nullptr, &result),
+        "reduce_scatter of bytes");
+  for (std::size_t i = 0; i < count; ++i)
+    if (out[i] != static_cast<std::uint8_t>(result.contributors * byte_at(first + i)))
+      wrong("iteration {}: byte {} of this rank's share is {}", iteration, i, out[i]);
+}
+
+void scatter(int iteration, int root, std::size_t count) {
+  constexpr std::uint64_t hole = 3;
+  const auto me = static_cast<std::size_t>(rank_);
+  const bool has_counts = iteration % 3 == 0, in_place = rank_ == root && iteration % 2 == 0;
+  const std::vector<std::uint64_t> counts = counts_of_ranks(iteration, count, has_counts);
+  const std::uint64_t first = std::accumulate(counts.begin(), counts.begin() + rank_, std::uint64_t{0}),
+                      all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const auto word_at = [&](std::uint64_t place) { return place * 5 + salt(iteration); };
+  std::vector<std::uint64_t> in(rank_ == root ? all : 0), out(counts[me] + 1, hole);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = word_at(i);
+  void* const to = in_place ? const_cast<void*>(UCFT_IN_PLACE) : out.data();
+  const ucft_status_t status =
+      has_counts ? ucft_scatterv(comm, in.data(), to, counts.data(), UCFT_UINT64, root, nullptr, nullptr)
+                 : ucft_scatter(comm, in.data(), to, count, UCFT_UINT64, root, nullptr, nullptr);
+  if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("scatter: {}", ucft_last_error());
+  const bool is_there = status == UCFT_OK && !in_place;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out[i] != (is_there && i < counts[me] ? word_at(first + i) : hole))
+      wrong("iteration {}: word {} of this rank's share is {:x}", iteration, i, out[i]);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (in[i] != word_at(i)) wrong("iteration {}: scatter has written to its input", iteration);
+  note(static_cast<std::uint64_t>(status));
+}
+
+void alltoall(int iteration, std::size_t count) {
+  constexpr std::uint64_t hole = 3;
+  const auto ranks = static_cast<std::size_t>(size_);
+  const bool in_place = iteration % 2 == 0;
+  const auto word_of = [&](std::size_t from, std::size_t to, std::size_t i) {
+    return (from * 100 + to) * 1000000 + salt(iteration) + i;
+  };
+  std::vector<std::uint64_t> in(ranks * count), out(ranks * count + 1, hole);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = word_of(static_cast<std::size_t>(rank_), i / count, i % count);
+  if (in_place) std::copy(in.begin(), in.end(), out.begin());
+  const std::vector<std::uint64_t> before = out;
+  Named named;
+  check(
+      ucft_alltoall(comm, in_place ? UCFT_IN_PLACE : in.data(), out.data(), count, UCFT_UINT64, nullptr, &named.result),
+      "alltoall");
+  named.take(iteration);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const bool is_missing = named.has(static_cast<int>(i / count));
+    if (out[i] != (is_missing ? before[i] : word_of(i / count, static_cast<std::size_t>(rank_), i % count)))
+      wrong("iteration {}: word {} of rank {}'s share is {}", iteration, i % count, i / count, out[i]);
+  }
+  if (out.back() != hole) wrong("iteration {}: written behind the shares", iteration);
+}
+
+void scan(int iteration, std::size_t count) {
+  constexpr std::uint64_t hole = 3;
+  const bool in_place = iteration % 3 == 0, with_own = iteration % 2 == 0;
+  const auto word_of = [&](int rank, std::size_t i) {
+    return (std::uint64_t{1} << rank) * 1000 + salt(iteration) + i % 1000;
+  };
+  std::vector<std::uint64_t> in(count), out(count + 1, hole);
+  for (std::size_t i = 0; i < count; ++i) in[i] = word_of(rank_, i);
+  if (in_place) std::copy(in.begin(), in.end(), out.begin());
+  const std::vector<std::uint64_t> before = out;
+  Named named;
+  const void* const from = in_place ? UCFT_IN_PLACE : in.data();
+  check(with_own ? ucft_scan(comm, from, out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, &named.result)
+                 : ucft_exscan(comm, from, out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, &named.result),
+        "scan");
+  named.take(iteration);
+  bool any = false;
+  for (int rank = 0; rank < rank_ + with_own; ++rank) any |= !named.has(rank);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t sum = 0;
+    for (int rank = 0; rank < rank_ + with_own; ++rank)
+      if (!named.has(rank)) sum += word_of(rank, i);
+    if (out[i] != (any ? sum : before[i])) wrong("iteration {}: word {} of the scan is {}", iteration, i, out[i]);
+  }
+  if (out.back() != hole) wrong("iteration {}: written behind the scan", iteration);
+}
+
+void gather(int iteration, int root, std::size_t count) {
+  constexpr std::uint64_t hole = 3;
+  const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
+  const auto word_of = [&](std::size_t rank) { return (rank + 1) * 1000 + salt(iteration); };
+  const bool in_place = rank_ == root && iteration % 2 == 0, has_counts = iteration % 3 == 0;
+  const std::vector<std::uint64_t> counts = counts_of_ranks(iteration, count, has_counts);
+  std::vector<std::uint64_t> places(ranks);
+  std::uint64_t end = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    places[rank] = end += has_counts;  // a hole before each
+    end += counts[rank];
+  }
+  const std::vector<std::uint64_t> in(counts[me], word_of(me));
+  std::vector<std::uint64_t> out(rank_ == root ? end : 0, hole);
+  if (in_place) std::copy(in.begin(), in.end(), out.begin() + static_cast<std::ptrdiff_t>(places[me]));
+  std::vector<std::int32_t> missing(ranks);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  result.missing = missing.data();
+  result.missing_capacity = size_;
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  options.failure_info = static_cast<ucft_failure_info_t>(iteration % 3);
+  const void* const from = in_place ? UCFT_IN_PLACE : in.data();
+  const auto* const not_looked_at = reinterpret_cast<const std::uint64_t*>(8);
+  const ucft_status_t status =
+      has_counts ? ucft_gatherv(comm, from, out.data(), counts.data(), rank_ == root ? places.data() : not_looked_at,
+                                UCFT_UINT64, root, &options, &result)
+                 : ucft_gather(comm, from, out.data(), count, UCFT_UINT64, root, &options, &result);
+  if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("gather: {}", ucft_last_error());
+  if (rank_ != root && (result.contributors != 0 || result.missing_count != -1))
+    wrong("iteration {}: {} contributors and {} missing away from the root", iteration, result.contributors,
+          result.missing_count);
+  if (rank_ != root) return;
+  if (status != UCFT_OK) wrong("gather at its root: {}", ucft_last_error());
+  if (result.missing_count + static_cast<int>(result.contributors) != size_)
+    wrong("iteration {}: {} missing, {} contributors", iteration, result.missing_count, result.contributors);
+  missing.resize(static_cast<std::size_t>(result.missing_count));
+  if (std::ranges::binary_search(missing, rank_)) wrong("iteration {}: the root's own block is missing", iteration);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const bool is_missing = std::ranges::binary_search(missing, static_cast<std::int32_t>(rank));
+    if (has_counts && out[places[rank] - 1] != hole) wrong("iteration {}: written before rank {}", iteration, rank);
+    for (std::size_t i = 0; i < counts[rank]; ++i)
+      if (out[places[rank] + i] != (is_missing ? hole : word_of(rank)))
+        wrong("iteration {}: word {} of rank {}'s block is {:x}", iteration, i, rank, out[places[rank] + i]);
+  }
 }
 
 PostedSum post_sum(int iteration, std::size_t count) {

@@ -59,7 +59,7 @@ Ranks::Ranks(std::string named, Begin begins, void (*does)(const Arguments&))
 // left alone it would report endpoints.
 extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off();  // NOLINT(bugprone-reserved-identifier)
 int __lsan_is_turned_off() {
-  return ucft::detail::Ucx::has_abandoned() ? 1 : 0;
+  return ucft::detail::Ucx::has_left_a_worker() ? 1 : 0;
 }  // NOLINT(bugprone-reserved-identifier)
 
 int main(int argc, char** argv) {

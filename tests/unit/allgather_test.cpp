@@ -1,5 +1,5 @@
 // Sets of blocks: what an allgather's messages carry, and what a sum of them is. Then whole operations, fed by hand.
-#include "collectives/catalogue/allgather.hpp"
+#include "collectives/catalogue/blocks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,13 +28,13 @@ Bytes block_of(Rank rank) {
 }
 Bytes packed(Rank rank, std::uint64_t all) {
   const Arguments arguments = gather_bytes(static_cast<std::uint64_t>(rank), all);
-  Bytes input(Allgather::input_bytes(arguments));
-  Allgather::pack(arguments, rank, block_of(rank).data(), input.data());
+  Bytes input(Blocks::input_bytes(arguments));
+  Blocks::pack(arguments, rank, block_of(rank).data(), input.data());
   return input;
 }
 std::map<Rank, Bytes> blocks_in(const Bytes& set) {
   std::map<Rank, Bytes> blocks;
-  EXPECT_TRUE(Allgather::for_each(set, [&](Rank rank, std::span<const std::byte> block) {
+  EXPECT_TRUE(Blocks::for_each(set, [&](Rank rank, std::span<const std::byte> block) {
     EXPECT_TRUE(blocks.emplace(rank, Bytes(block.begin(), block.end())).second) << "rank " << rank << " twice";
   }));
   return blocks;
@@ -54,8 +54,7 @@ TEST(SetOfBlocks, CutOffAnywhereButBetweenRecordsItIsNone) {
   set.insert(set.end(), other.begin(), other.end());
   for (std::size_t bytes = 0; bytes <= set.size(); ++bytes) {
     const bool between = bytes == 0 || bytes == 16 || bytes == set.size();
-    EXPECT_EQ(Allgather::for_each(std::span(set).first(bytes), [](Rank, std::span<const std::byte>) {}), between)
-        << bytes;
+    EXPECT_EQ(Blocks::for_each(std::span(set).first(bytes), [](Rank, std::span<const std::byte>) {}), between) << bytes;
   }
 }
 
@@ -72,11 +71,11 @@ TEST(SetOfBlocks, AddsUpInMemoryOfItsOwnAndOnce) {
   const Slice a = kept(first), b = kept(second), c = kept(third);
   Slice sum = a;
   bool fresh = false;
-  ASSERT_TRUE(Allgather::add(gather_bytes(2, 6), sum, fresh, b, 4, buffers));
+  ASSERT_TRUE(Blocks::add(gather_bytes(2, 6), sum, fresh, b, 4, buffers));
   EXPECT_TRUE(fresh);
   EXPECT_NE(sum.buffer, a.buffer);
   const BufferId made = sum.buffer;
-  ASSERT_TRUE(Allgather::add(gather_bytes(2, 6), sum, fresh, c, 4, buffers));
+  ASSERT_TRUE(Blocks::add(gather_bytes(2, 6), sum, fresh, c, 4, buffers));
   EXPECT_EQ(sum.buffer, made) << "it grows in place";
   EXPECT_EQ(sum.bytes, first.size() + second.size() + third.size());
   EXPECT_EQ(blocks_in(Bytes(buffers.data(sum), buffers.data(sum) + sum.bytes)),
@@ -94,7 +93,7 @@ TEST(SetOfBlocks, WhatIsTooLongIsLeftOut) {
               b = buffers.whole(buffers.copy_in(second.data(), second.size()));
   Slice sum = a;
   bool fresh = false;
-  ASSERT_TRUE(Allgather::add(gather_bytes(1, 1), sum, fresh, b, 2, buffers));
+  ASSERT_TRUE(Blocks::add(gather_bytes(1, 1), sum, fresh, b, 2, buffers));
   EXPECT_EQ(sum.bytes, first.size());
   for (Slice each : {a, b, sum}) buffers.release(each);
 }
@@ -109,16 +108,16 @@ TEST(SetOfBlocks, TheFirstOperandMayBeTheOneThatIsTooLong) {
               b = buffers.whole(buffers.copy_in(second.data(), second.size()));
   Slice sum = a;
   bool fresh = false;
-  ASSERT_TRUE(Allgather::add(gather_bytes(1, 1), sum, fresh, b, 2, buffers));
+  ASSERT_TRUE(Blocks::add(gather_bytes(1, 1), sum, fresh, b, 2, buffers));
   EXPECT_GE(buffers.bytes(sum.buffer), sum.bytes);
   EXPECT_EQ(sum.bytes, first.size());
   for (Slice each : {a, b, sum}) buffers.release(each);
 }
 
 TEST(SetOfBlocks, HasAtLeastOneRecord) {
-  EXPECT_FALSE(Allgather::accepts(gather_bytes(1, 1), 0));
-  EXPECT_TRUE(Allgather::accepts(gather_bytes(1, 1), 8));
-  EXPECT_FALSE(Allgather::accepts(gather_bytes(1, 1), 12));
+  EXPECT_FALSE(Blocks::accepts(gather_bytes(1, 1), 0));
+  EXPECT_TRUE(Blocks::accepts(gather_bytes(1, 1), 8));
+  EXPECT_FALSE(Blocks::accepts(gather_bytes(1, 1), 12));
 }
 
 TEST(AllgatherOperation, GivesEveryBlockToEveryRankForAnyRoot) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -180,6 +181,68 @@ TEST(HostSlab, ChunksCoverTheDataAndAreSharedOut) {
     }
 }
 
+// Two ranks on a flat tree, with a window of one operation.
+struct TwoRanks {
+  HostLayout layout{4, 4 * 8, 6 * 8, 2 * 8};
+  std::unique_ptr<std::byte[]> slabs = std::make_unique<std::byte[]>(Shared::bytes(layout, 2));
+  Shared shared = Shared::in(slabs.get(), layout, 2);
+  SharedMemory memory[2] = {{shared, 0}, {shared, 1}};
+  std::shared_ptr<const HostTree> tree = std::make_shared<HostTree>(HostTree::of_degree(2, 0));
+  HostStage stage[2] = {{{0, 2, 1, 0}, layout, tree}, {{1, 2, 1, 0}, layout, tree}};
+
+  void post(Rank rank, const HostCall& call, const void* data) {
+    stage[rank].post(memory[rank], call, {static_cast<const std::byte*>(data), shared.area(0), shared.area(1)});
+  }
+  void progress(Rank rank) {
+    stage[rank].progress(memory[rank], [](OperationNumber) {});
+  }
+};
+
+// Long data of single bytes: 77 of them, of which rank 1 takes those from 5 on.
+TEST(HostStage, AShareBeginsAnywhereInAWord) {
+  constexpr std::uint64_t count = 77, first = 5;
+  TwoRanks ranks;
+  HostCall call = host_call(0, 2, 9);
+  call.pattern = ReduceScatter::row.pattern();
+  call.reduction = {DataType::uint8, Operator::sum};
+  call.count = count;
+  std::vector<std::uint8_t> data(count);
+  std::iota(data.begin(), data.end(), std::uint8_t{0});
+  for (const Rank rank : {0, 1}) {
+    call.share = rank == 0 ? Share{0, first} : Share{first, count - first};
+    ranks.post(rank, call, data.data());
+  }
+  for (int turn = 0; turn < 3; ++turn)
+    for (const Rank rank : {0, 1}) ranks.progress(rank);
+  for (const Rank rank : {0, 1}) {
+    ASSERT_TRUE(ranks.stage[rank].finished(0));
+    const std::vector<std::byte> got = ranks.memory[rank].take(0).data;
+    ASSERT_EQ(got.size(), rank == 0 ? first : count - first);
+    for (std::uint64_t i = 0; i < got.size(); ++i)
+      EXPECT_EQ(static_cast<std::uint64_t>(got[i]), 2 * (i + (rank == 0 ? 0 : first))) << "rank " << rank;
+  }
+}
+
+// Of two words: one look at the root is enough, for the root as well.
+TEST(HostStage, ARootTakesItsShareOfAScatter) {
+  TwoRanks ranks;
+  HostCall call = host_call(0, 2, 9);
+  call.pattern = ScatterFromRoot::row.pattern();
+  call.root = 1;
+  call.count = 2;
+  const std::uint64_t data[] = {5, 6};
+  for (const Rank rank : {1, 0}) {
+    call.share = {static_cast<std::uint64_t>(rank), 1};
+    ASSERT_TRUE(ranks.stage[rank].shortcut(call));
+    ranks.post(rank, call, data);
+    ranks.progress(rank);
+    ASSERT_TRUE(ranks.stage[rank].finished(0));
+    const std::vector<std::byte> got = ranks.memory[rank].take(0).data;
+    ASSERT_EQ(got.size(), sizeof data[0]);
+    EXPECT_EQ(std::memcmp(got.data(), data + rank, sizeof data[0]), 0) << "rank " << rank;
+  }
+}
+
 // The root of a long reduce keeps what it gives where it is. Another rank that has posted something else with the same
 // signature has a mismatch, and looks nowhere.
 TEST(HostStage, DataThatARankHasKeptAreForItAlone) {
@@ -228,8 +291,10 @@ TEST(HostStage, DataThatARankHasKeptAreForItAlone) {
     EXPECT_EQ(result.outcome, other.is_same ? Outcome::success : Outcome::mismatch);
     EXPECT_EQ(result.culprit, other.is_same ? no_rank : 0);
     const std::vector<std::byte> got = memory[reader].take(0).data;
-    if (!other.is_same) EXPECT_TRUE(got.empty());
-    if (!other.is_same) continue;
+    if (!other.is_same) {
+      EXPECT_TRUE(got.empty());
+      continue;
+    }
     EXPECT_EQ(result.contributors, 2u);
     ASSERT_EQ(got.size(), call.bytes());
     for (std::uint64_t i = 0; i < call.count; ++i) {

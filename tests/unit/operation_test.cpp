@@ -840,7 +840,7 @@ class TwoOfThree {
       mine.value = one;
       JournalEntry call;
       call.what = JournalEntry::What::contribution;
-      call.contribution = mine;
+      call.contribution = &mine;
       apply(*each, call);
     }
     while (hand_over(0) || hand_over(1)) {}

@@ -136,11 +136,11 @@ TEST(Optimistic, BlocksOfAnAllgatherGoWholeAsLongAsThereIsRoomForThem) {
   for (bool is_optimistic : {true, false}) {
     Optimism optimism = true;
     optimism.whole_bytes = 0;
-    optimism.set_bytes = 2 * Allgather::result_bytes(arguments, 4) - (is_optimistic ? 0 : 1);
+    optimism.set_bytes = 2 * Blocks::result_bytes(arguments, 4) - (is_optimistic ? 0 : 1);
     HandFedWorld world(4, 4, optimism);
     world.post_all(arguments, [&](Rank rank) {
-      Bytes input(Allgather::input_bytes(arguments));
-      Allgather::pack(arguments, rank, block.data(), input.data());
+      Bytes input(Blocks::input_bytes(arguments));
+      Blocks::pack(arguments, rank, block.data(), input.data());
       return input;
     });
     world.run();

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "collectives/among/phases/piece_stream.hpp"
-#include "collectives/catalogue/allgather.hpp"
+#include "collectives/catalogue/blocks.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {
@@ -36,8 +36,8 @@ Bytes block_of(Rank rank) {
 
 Bytes input_of(Rank rank, Rank ranks) {
   const Arguments arguments = gather_of(rank, ranks);
-  Bytes input(Allgather::input_bytes(arguments));
-  Allgather::pack(arguments, rank, block_of(rank).data(), input.data());
+  Bytes input(Blocks::input_bytes(arguments));
+  Blocks::pack(arguments, rank, block_of(rank).data(), input.data());
   return input;
 }
 
@@ -48,7 +48,7 @@ void post_all(HandFedWorld& world) {
 
 std::map<Rank, Bytes> blocks_in(const Bytes& set) {
   std::map<Rank, Bytes> blocks;
-  EXPECT_TRUE(Allgather::for_each(set, [&](Rank rank, std::span<const std::byte> block) {
+  EXPECT_TRUE(Blocks::for_each(set, [&](Rank rank, std::span<const std::byte> block) {
     EXPECT_TRUE(blocks.emplace(rank, Bytes(block.begin(), block.end())).second) << "rank " << rank << " twice";
   }));
   return blocks;
@@ -250,7 +250,7 @@ TEST(PieceAllgather, PiecesOnTheirWayStayAsTheyAreWhenAnotherBallotDecides) {
   ASSERT_TRUE(rank.ready());
   const Bytes input = input_of(1, n);
   Operation::Memory memory{.input = buffers.whole(buffers.copy_in(input.data(), input.size()))};
-  memory.result = buffers.allocate(Allgather::result_bytes(gather_of(1, n), n));
+  memory.result = buffers.allocate(Blocks::result_bytes(gather_of(1, n), n));
   rank.window.post(gather_of(1, n), memory, rank.outbox);
   std::vector<Message> pieces;
   for (const Message& message : rank.outbox.sends()) {

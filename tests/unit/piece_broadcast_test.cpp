@@ -129,12 +129,14 @@ TEST(PieceBroadcast, AHostKeepsWhatItHasSentUntilAllHostsHaveIt) {
   ProcessReplica host({0, 2, 8, in_pieces(2)}, buffers);
   host.compute();
   const Bytes data = data_of(5);
+  ProcessContribution mine;
+  mine.arguments = broadcast_of(5);
+  mine.contributors = 1;
+  mine.has_value = true;
+  mine.value = data;
   JournalEntry call;
   call.what = JournalEntry::What::contribution;
-  call.contribution.arguments = broadcast_of(5);
-  call.contribution.contributors = 1;
-  call.contribution.has_value = true;
-  call.contribution.value = data;
+  call.contribution = &mine;
   host.apply(call);
   EXPECT_EQ(host.completed().size(), 1U);
   host.clear_completed();

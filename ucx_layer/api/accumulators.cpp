@@ -38,20 +38,21 @@ std::uint64_t words_of(std::uint64_t count) {
 ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWords& its) {
   its.call = call;
   its.call.dtype = UCFT_INT64;
-  if (row_of(call.kind).reduces && call.op != nullptr && call.op->struct_size == sizeof *call.op &&
+  if (row_of(call.kind).takes_operator() && call.op != nullptr && call.op->struct_size == sizeof *call.op &&
       call.op->op != UCFT_SUM)
     return fail(UCFT_ERR_INVALID_PARAM, "dtype is UCFT_ACCUMULATOR, and op is {}: it takes UCFT_SUM only",
                 static_cast<int>(call.op->op));
   if (ucft_status_t status = check_count("count", call.count); status != UCFT_OK) return status;
   its.call.count = words_of(call.count);
   if (call.counts == nullptr) return UCFT_OK;
+  const bool has_places = call.displacements != nullptr && is_one_of(row_of(call.kind).gets, comm.rank() == call.root);
   for (std::int32_t rank = 0; rank < comm.size(); ++rank) {
     if (ucft_status_t status = check_count("a count", call.counts[rank]); status != UCFT_OK) return status;
     its.counts.push_back(words_of(call.counts[rank]));
-    if (call.displacements != nullptr) its.displacements.push_back(words_of(call.displacements[rank]));
+    if (has_places) its.displacements.push_back(words_of(call.displacements[rank]));
   }
   its.call.counts = its.counts.data();
-  if (call.displacements != nullptr) its.call.displacements = its.displacements.data();
+  its.call.displacements = has_places ? its.displacements.data() : nullptr;
   return UCFT_OK;
 }
 
@@ -61,9 +62,9 @@ ucft_status_t fail_as_no_accumulator(std::string_view name) {
 }
 
 ucft_status_t check_accumulators(const Request& request) {
-  if (!row_of(request.call.kind).reduces) return UCFT_OK;
+  if (!row_of(request.call.kind).takes_operator()) return UCFT_OK;
   const char* const name = request.call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
-  for (std::uint64_t i = 0; i < request.call.count; ++i) {
+  for (std::uint64_t i = 0; i < request.arguments.given_count() / accumulator_words; ++i) {
     const Accumulator accumulator = accumulator_at(request.send, i);
     if (!is_accumulator(accumulator)) return fail_as_no_accumulator(fmt::format("{}[{}]", name, i));
     if (!is_settled(accumulator))
@@ -78,8 +79,10 @@ void settle_accumulators(Request& request) {
   request.is_unsettled = false;
   const bool at_root = request.communicator->rank() == request.call.root;
   const CatalogueRow& row = row_of(request.call.kind);
-  if (request.status != UCFT_OK || !row.reduces || !is_one_of(row.gets, at_root)) return;
-  for (std::uint64_t i = 0; i < request.call.count; ++i) {
+  if (request.status != UCFT_OK || !row.takes_operator() || !is_one_of(row.gets, at_root)) return;
+  if (request.landing != nullptr && !request.landing->has_result()) return;
+  const std::uint64_t words = row.has_shares() ? request.share.count : request.arguments.given_count();
+  for (std::uint64_t i = 0; i < words / accumulator_words; ++i) {
     Accumulator accumulator = accumulator_at(request.receive, i);
     settle(accumulator);
     std::memcpy(static_cast<std::byte*>(request.receive) + i * sizeof accumulator, &accumulator, sizeof accumulator);

@@ -194,15 +194,6 @@ ucft_status_t open_request(std::unique_ptr<Request> request, ucft_request_h* out
   return UCFT_OK;
 }
 
-ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out) {
-  UCFT_ENTER(comm, comms, handle, "comm");
-  if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
-  auto request = std::make_unique<Request>();
-  if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
-  if (request->in_two_operations) return refuse_two_operations();
-  return open_request(std::move(request), out);
-}
-
 ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
   *out = comms.open(communicator);
   return *out != nullptr ? UCFT_OK : fail(UCFT_ERR_NO_MEMORY, "{} communicators are open already", comms.capacity);
@@ -223,6 +214,15 @@ void close_requests_of(const Communicator* communicator) {
 }
 
 }  // namespace
+
+ucft_status_t ucft::detail::init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out) {
+  UCFT_ENTER(comm, comms, handle, "comm");
+  if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
+  auto request = std::make_unique<Request>();
+  if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
+  if (request->in_two_operations) return refuse_two_operations();
+  return open_request(std::move(request), out);
+}
 
 // ---- the functions --------------------------------------------------------------------------------------------------
 
@@ -417,37 +417,58 @@ ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, co
   return run_call(comm, {Kind::allgather, send, recv, 0, dtype, nullptr, 0, options, counts, displacements}, result);
 }
 
-ucft_status_t ucft_allgather_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                                  const ucft_coll_options_t* options, ucft_request_h* request) {
-  return init_call(comm, {Kind::allgather, send, recv, count, dtype, nullptr, 0, options}, request);
+ucft_status_t ucft_reduce_scatter(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                  ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result) {
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  return run_call(comm, {Kind::reduce_scatter, send, recv, count, dtype, &with, 0, options}, result);
 }
 
-ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
-                                   const uint64_t* displacements, ucft_dtype_t dtype,
-                                   const ucft_coll_options_t* options, ucft_request_h* request) {
+ucft_status_t ucft_reduce_scatterv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                   ucft_dtype_t dtype, ucft_op_t op, const ucft_coll_options_t* options,
+                                   ucft_result_t* result) {
   if (counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "counts is null");
-  return init_call(comm, {Kind::allgather, send, recv, 0, dtype, nullptr, 0, options, counts, displacements}, request);
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  return run_call(comm, {Kind::reduce_scatter, send, recv, 0, dtype, &with, 0, options, counts}, result);
 }
 
-ucft_status_t ucft_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                                  const ucft_operator_t* op, const ucft_coll_options_t* options,
-                                  ucft_request_h* request) {
-  return init_call(comm, {Kind::allreduce, send, recv, count, dtype, op, 0, options}, request);
+ucft_status_t ucft_scatter(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                           int32_t root, const ucft_coll_options_t* options, ucft_result_t* result) {
+  return run_call(comm, {Kind::scatter, send, recv, count, dtype, nullptr, root, options}, result);
 }
 
-ucft_status_t ucft_reduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                               const ucft_operator_t* op, int32_t root, const ucft_coll_options_t* options,
-                               ucft_request_h* request) {
-  return init_call(comm, {Kind::reduce, send, recv, count, dtype, op, root, options}, request);
+ucft_status_t ucft_scatterv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts, ucft_dtype_t dtype,
+                            int32_t root, const ucft_coll_options_t* options, ucft_result_t* result) {
+  if (counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "counts is null");
+  return run_call(comm, {Kind::scatter, send, recv, 0, dtype, nullptr, root, options, counts}, result);
 }
 
-ucft_status_t ucft_broadcast_init(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
-                                  const ucft_coll_options_t* options, ucft_request_h* request) {
-  return init_call(comm, {Kind::broadcast, nullptr, buffer, count, dtype, nullptr, root, options}, request);
+ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                            const ucft_coll_options_t* options, ucft_result_t* result) {
+  return run_call(comm, {Kind::alltoall, send, recv, count, dtype, nullptr, 0, options}, result);
 }
 
-ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_request_h* request) {
-  return init_call(comm, {Kind::barrier, nullptr, nullptr, 0, UCFT_UINT64, nullptr, 0, options}, request);
+ucft_status_t ucft_scan(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                        ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result) {
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  return run_call(comm, {Kind::scan, send, recv, count, dtype, &with, 0, options}, result);
+}
+
+ucft_status_t ucft_exscan(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                          ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result) {
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  return run_call(comm, {Kind::exscan, send, recv, count, dtype, &with, 0, options}, result);
+}
+
+ucft_status_t ucft_gather(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                          int32_t root, const ucft_coll_options_t* options, ucft_result_t* result) {
+  return run_call(comm, {Kind::gather, send, recv, count, dtype, nullptr, root, options}, result);
+}
+
+ucft_status_t ucft_gatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                           const uint64_t* displacements, ucft_dtype_t dtype, int32_t root,
+                           const ucft_coll_options_t* options, ucft_result_t* result) {
+  if (counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "counts is null");
+  return run_call(comm, {Kind::gather, send, recv, 0, dtype, nullptr, root, options, counts, displacements}, result);
 }
 
 ucft_status_t ucft_gossip_allreduce(ucft_comm_h handle, const void* send, void* recv, uint64_t count,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "collectives/topology/names.hpp"
@@ -142,29 +144,38 @@ static_assert(sizeof(ucft_dtype_t) == sizeof(int),
 
 }  // namespace
 
+// Nothing is written there.
+bool is_first_of_exscan(const Communicator& comm, const Call& call) {
+  return row_of(call.kind).lands == Lands::prefix_before && comm.rank() == 0;
+}
+
 ucft_status_t check_memory(const Communicator& comm, const Call& call, const Request& request) {
-  const std::uint64_t bytes = request.arguments.bytes_of_caller();
+  const std::uint64_t element = element_bytes(request.arguments.reduction.type()),
+                      bytes = request.arguments.given_count() * element,
+                      written = row_of(call.kind).has_shares() ? request.share.count * element : bytes;
   if (bytes == 0) return UCFT_OK;
   const bool at_root = comm.rank() == call.root;
-  const bool reads = is_one_of(row_of(call.kind).gives, at_root), writes = is_one_of(row_of(call.kind).gets, at_root);
+  const bool reads = is_one_of(row_of(call.kind).gives, at_root),
+             writes = is_one_of(row_of(call.kind).gets, at_root) && written > 0 && !is_first_of_exscan(comm, call);
   const bool in_one = row_of(call.kind).has_one_buffer();
   const char* input = in_one ? "buffer" : call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
   const char* output = in_one ? "buffer" : "recv";
   if (reads && request.send == nullptr)
-    return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", input, call.count);
+    return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with {} elements", input, bytes / element);
   if (writes && request.receive == nullptr)
-    return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", output, call.count);
+    return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with {} elements", output, written / element);
   if (reads && !is_readable(request.send, bytes))
     return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?",
                 input, request.send, bytes);
-  if (writes && !is_writable(request.receive, bytes))
+  if (writes && !is_writable(request.receive, written))
     return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can write: device memory?",
-                output, request.receive, bytes);
-  if (reads && writes && request.send != request.receive) {
+                output, request.receive, written);
+  const bool may_be_the_same = !(row_of(call.kind).has_shares() && row_of(call.kind).from_root());
+  if (reads && writes && !(may_be_the_same && request.send == request.receive)) {
     const auto a = reinterpret_cast<std::uintptr_t>(request.send),
                b = reinterpret_cast<std::uintptr_t>(request.receive);
-    if (a < b + bytes && b < a + bytes)
-      return fail(UCFT_ERR_INVALID_PARAM, "send and recv overlap: make them the same (UCFT_IN_PLACE) or disjoint");
+    if (a < b + written && b < a + bytes)
+      return fail(UCFT_ERR_INVALID_PARAM, "send and recv overlap: use UCFT_IN_PLACE, or disjoint memory");
   }
   return UCFT_OK;
 }
@@ -186,13 +197,16 @@ ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& r
     arguments.layout = mixed(0, call.count);
     return UCFT_OK;
   }
+  // A rank that gets nothing places nothing.
+  const auto* const displacements =
+      is_one_of(row_of(call.kind).gets, comm.rank() == call.root) ? call.displacements : nullptr;
   std::vector<std::tuple<std::uint64_t, std::uint64_t, std::size_t>> places;  // begin, end, rank
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::uint64_t count = call.counts[rank];
     if (count > most - arguments.count)
       return fail(UCFT_ERR_INVALID_PARAM, "counts[{}] is {}: more than {} bytes of {} with those before", rank, count,
                   bytes_limit, type_name(call.dtype));
-    const std::uint64_t place = call.displacements == nullptr ? arguments.count : call.displacements[rank];
+    const std::uint64_t place = displacements == nullptr ? arguments.count : displacements[rank];
     if (place > displacement_limit)
       return fail(UCFT_ERR_INVALID_PARAM, "displacements[{}] is {}: at most {}", rank, place, displacement_limit);
     request.layout.bytes.push_back(count * element);
@@ -210,8 +224,59 @@ ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& r
   return UCFT_OK;
 }
 
+// Of an alltoall or a scan: all give blocks of one length, of which each rank takes a part. The operator is of the
+// landing, and in the signature.
+ucft_status_t read_landing(const Communicator& comm, const Call& call, const Reduction& reduction, Request& request) {
+  const Lands lands = row_of(call.kind).lands;
+  const std::uint64_t element = element_bytes(reduction.type()), most = bytes_limit / element;
+  const auto ranks = static_cast<std::uint64_t>(comm.size());
+  const std::uint64_t shares = lands == Lands::share_of_each ? ranks : 1;
+  if (call.count > most / ranks / shares)
+    return fail(UCFT_ERR_INVALID_PARAM, "count is {}: what {} ranks give is more than {} bytes of {}", call.count,
+                ranks, bytes_limit, type_name(call.dtype));
+  Arguments& arguments = request.arguments;
+  arguments.own_count = call.count * shares;
+  arguments.count = arguments.own_count * ranks;
+  arguments.layout = mixed(mixed(0, call.count), static_cast<std::uint64_t>(reduction.op()) << 8 |
+                                                     static_cast<std::uint64_t>(reduction.bins()));
+  request.layout.block_bytes = arguments.own_count * element;
+  request.landing = std::make_unique<Landing>(lands, comm.rank(), arguments.own_count, call.count, reduction);
+  return UCFT_OK;
+}
+
+// The shares follow each other in the order of ranks.
+ucft_status_t read_shares(const Communicator& comm, const Call& call, Request& request) {
+  if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
+  const Reduction& reduction = request.arguments.reduction;
+  if (request.arguments.count > bytes_limit / reduction.carrier_bytes())
+    return fail(UCFT_ERR_INVALID_PARAM,
+                "all ranks' elements together are {}: more than {} bytes; on the way an element takes {}",
+                request.arguments.count, bytes_limit, reduction.carrier_bytes());
+  request.share = {request.layout.offset_of(comm.rank()) / element_bytes(reduction.type()),
+                   std::exchange(request.arguments.own_count, 0)};
+  return UCFT_OK;
+}
+
+// Of a scatter. In place the root's share stays where it is.
+ucft_status_t place_share(const Communicator& comm, const Call& call, Request& request) {
+  const bool is_root = comm.rank() == call.root;
+  if (!is_root && call.receive == UCFT_IN_PLACE)
+    return fail(UCFT_ERR_INVALID_PARAM, "recv is UCFT_IN_PLACE, and this rank not the root ({})", call.root);
+  if (is_root && call.send == UCFT_IN_PLACE)
+    return fail(UCFT_ERR_INVALID_PARAM, "send is UCFT_IN_PLACE: of a scatter recv is, at the root");
+  if (!is_root) request.send = nullptr;  // not looked at
+  if (call.receive != UCFT_IN_PLACE) return UCFT_OK;
+  request.receive = nullptr;
+  request.share.count = 0;
+  return UCFT_OK;
+}
+
 ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Request& request) {
   const bool in_place = call.send == UCFT_IN_PLACE;
+  const bool writes = is_one_of(row_of(call.kind).gets, comm.rank() == call.root);
+  if (in_place && !writes)
+    return fail(UCFT_ERR_INVALID_PARAM,
+                "send is UCFT_IN_PLACE, and this rank not the root ({}): it has no place in recv", call.root);
   const char* input = in_place ? "recv (in place)" : "send";
   const std::uint64_t own_bytes = request.layout.bytes_of(comm.rank());
   if (own_bytes > 0 && request.send == nullptr)
@@ -219,6 +284,7 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
   if (own_bytes > 0 && !is_readable(request.send, own_bytes))
     return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?",
                 input, request.send, own_bytes);
+  if (!writes) return UCFT_OK;
   const auto send = reinterpret_cast<std::uintptr_t>(request.send);
   // Looked at as a whole where there are no holes: a look costs system calls.
   const bool all_writable = call.displacements == nullptr && request.arguments.bytes() > 0 &&
@@ -259,8 +325,10 @@ ucft_status_t check_reproducible(const ucft_coll_options_t& options, Kind kind, 
       {"reproducible_sweeps", options.reproducible_sweeps, 1, 2}};
   for (const auto& [name, value, least, most] : table) {
     if (value == 0) continue;
-    if (!row_of(kind).reduces)
+    if (!row_of(kind).takes_operator())
       return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: there is no sum in a {}", name, value, row_of(kind).name);
+    if (row_of(kind).combines_landed() && options.reproducible_sweeps == 2)
+      return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_sweeps is 2: a {} takes one", row_of(kind).name);
     if (!is_binned(op))
       return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}, and op {}: it is of reproducible sums", name, value,
                   row_of(op).constant);
@@ -300,11 +368,17 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   const auto type = static_cast<DataType>(call.dtype);
   reduction = {type, Operator::none};
   const CatalogueRow& row = row_of(call.kind);
-  if (row.reduces)
+  if (row.takes_operator())
     if (ucft_status_t status = read_operator(call.op, call.options, call.kind, type, reduction); status != UCFT_OK)
       return status;
-  if (row.has_own_lengths()) {
+  if (row.has_own_lengths() && row.lands != Lands::whole) {
+    if (ucft_status_t status = read_landing(comm, call, std::exchange(reduction, {type, Operator::none}), request);
+        status != UCFT_OK)
+      return status;
+  } else if (row.has_own_lengths()) {
     if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
+  } else if (row.has_shares()) {
+    if (ucft_status_t status = read_shares(comm, call, request); status != UCFT_OK) return status;
   } else if (row.has_data()) {
     if (call.count > bytes_limit / reduction.carrier_bytes())
       return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes; on the way an element takes {}", call.count,
@@ -317,12 +391,14 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
     arguments.root = call.root;
   }
   if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK) return status;
-  if (!row.reduces && call.options != nullptr)
+  if (!row.takes_operator() && call.options != nullptr)
     if (ucft_status_t status = check_reproducible(*call.options, call.kind, Operator::none, type); status != UCFT_OK)
       return status;
   request.send = call.send == UCFT_IN_PLACE || row.has_one_buffer() ? call.receive : call.send;
   request.receive = call.receive;
-  if (!row.has_own_lengths()) return check_memory(comm, call, request);
+  if (row.has_shares() && row.from_root())
+    if (ucft_status_t status = place_share(comm, call, request); status != UCFT_OK) return status;
+  if (!row.has_own_lengths() || row.lands != Lands::whole) return check_memory(comm, call, request);
   if (call.send == UCFT_IN_PLACE && call.receive != nullptr)  // this rank's block is in its place
     request.send = static_cast<const std::byte*>(call.receive) + request.layout.offset_of(comm.rank());
   return check_blocks(comm, call, request);
@@ -349,7 +425,7 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   if (has_accumulators(call)) request.shortcut.reset();  // they are looked at before, and settled afterwards
   const Reduction& reduction = request.arguments.reduction;
   request.in_two_operations = request.options.reproducible_sweeps == 2 && !reduction.sweeps_twice() && comm.size() > 1;
-  if (!request.in_two_operations || !row_of(call.kind).rooted()) return UCFT_OK;
+  if (!request.in_two_operations || call.kind == Kind::allreduce) return UCFT_OK;
   request.communicator = nullptr;
   return refuse_two_operations();
 }

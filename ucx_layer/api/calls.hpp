@@ -15,6 +15,8 @@ inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // o
 
 // Checks everything and fills the request in.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request);
+// Opens a request that is prepared for that call.
+ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out);
 // Of a request that is in_two_operations, where these can't be run.
 ucft_status_t refuse_two_operations();
 // Of an operation whose values all have one length: are send and recv memory, and disjoint or the same?
@@ -61,7 +63,7 @@ template <std::size_t bytes>
   if (call.options != nullptr && !are_equal(*call.options, request.options)) return false;
   if (call.op == nullptr || was.op == nullptr) return call.op == was.op;
   return call.op->struct_size == sizeof *call.op && call.op->op != UCFT_USER &&
-         static_cast<int>(call.op->op) == static_cast<int>(request.arguments.reduction.op());
+         static_cast<int>(call.op->op) == static_cast<int>(request.op());
 }
 
 // Gossip.

@@ -17,6 +17,18 @@ void write_text(const std::string& from, char* to, std::size_t bytes) {
 
 namespace {
 
+static_assert(kind_count == 11 && UCFT_COLLECTIVE_ALLREDUCE == static_cast<int>(Kind::allreduce) &&
+              UCFT_COLLECTIVE_BARRIER == static_cast<int>(Kind::barrier) &&
+              UCFT_COLLECTIVE_BROADCAST == static_cast<int>(Kind::broadcast) &&
+              UCFT_COLLECTIVE_REDUCE == static_cast<int>(Kind::reduce) &&
+              UCFT_COLLECTIVE_ALLGATHER == static_cast<int>(Kind::allgather) &&
+              UCFT_COLLECTIVE_GATHER == static_cast<int>(Kind::gather) &&
+              UCFT_COLLECTIVE_REDUCE_SCATTER == static_cast<int>(Kind::reduce_scatter) &&
+              UCFT_COLLECTIVE_SCATTER == static_cast<int>(Kind::scatter) &&
+              UCFT_COLLECTIVE_ALLTOALL == static_cast<int>(Kind::alltoall) &&
+              UCFT_COLLECTIVE_SCAN == static_cast<int>(Kind::scan) &&
+              UCFT_COLLECTIVE_EXSCAN == static_cast<int>(Kind::exscan));
+
 void write_part(const PartView& part, ucft_rank_sight_t& to) {
   to.posted = static_cast<std::int64_t>(part.posted);
   to.finished = part.is_heard_of ? -1 : static_cast<std::int64_t>(part.finished);

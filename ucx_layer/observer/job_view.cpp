@@ -118,26 +118,28 @@ std::string read_activity(const ReadMemory& memory) {
 
 // ---- words ----------------------------------------------------------------------------------------------------------
 
-std::size_t type_in(const HostNote& note) { return note.what >> 4 & 0x1f; }
-std::size_t operator_in(const HostNote& note) { return note.what & 0xf; }
+std::size_t type_in(const HostNote& note) { return note.what / operator_count % type_count; }
+std::size_t operator_in(const HostNote& note) { return note.what % operator_count; }
 
 // "allreduce (sum of double, 8 bytes)", "broadcast (double, 8 bytes, from rank 1)"; roots are ranks of the
 // communicator.
 std::string words_of(const PartView::Posted& posted) {
   const HostNote& note = posted.note;
   const CatalogueRow& row = row_in(note);
-  if (type_in(note) >= std::size(type_rows)) return "something";
   if (!row.has_data()) return row.name;
   std::string text = fmt::format("{} (", row.name);
-  if (row.reduces) text += fmt::format("{} of ", operator_rows[operator_in(note)].name);
+  if (row.takes_operator()) text += fmt::format("{} of ", operator_rows[operator_in(note)].name);
   text += type_rows[type_in(note)].name;
   if (!row.from_root() || (note.count & HostNote::is_root) == 0) text += fmt::format(", {} bytes", note.count);
   if (posted.root != no_rank) text += fmt::format(", {} rank {}", row.to_root() ? "to" : "from", posted.root);
   return text + ")";
 }
 
-// Blocks of an allgather may differ, and of a broadcast its root alone says how long the data are.
-bool has_count_of_all(const CatalogueRow& row) { return !row.has_own_lengths() && !row.from_root(); }
+// Blocks that land whole may differ, and of a broadcast its root alone says how long the data are. Of shares it is the
+// sum of counts.
+bool has_count_of_all(const CatalogueRow& row) {
+  return (!row.has_own_lengths() || row.lands != Lands::whole) && !row.from_root();
+}
 
 bool are_alike(const HostNote& a, const HostNote& b) {
   return a.signature == b.signature && (!has_count_of_all(row_in(a)) || a.count == b.count);
@@ -149,13 +151,14 @@ std::string fields_that_differ(const PartView::Posted& a, const PartView::Posted
   const CatalogueRow& row = row_in(a.note);
   std::vector<const char*> fields;
   if (type_in(a.note) != type_in(b.note)) fields.push_back("types");
-  if (row.reduces && operator_in(a.note) != operator_in(b.note)) fields.push_back("operators");
+  if (row.takes_operator() && operator_in(a.note) != operator_in(b.note)) fields.push_back("operators");
   if (has_count_of_all(row) && a.note.count != b.note.count) fields.push_back("counts");
   if (a.root != no_rank && b.root != no_rank && a.root != b.root) fields.push_back("roots");
   if (!fields.empty()) return fmt::format("the {} differ", fmt::join(fields, " and "));
-  if (!has_count_of_all(row)) return "the counts, f or other options differ";
-  if (row.to_root() && (a.root == no_rank || b.root == no_rank)) return "the roots, f or other options differ";
-  return "f or other options differ";
+  if (row.to_root() && (a.root == no_rank || b.root == no_rank)) fields.push_back("roots");
+  if (!has_count_of_all(row) || row.has_shares()) fields.push_back("counts");
+  if (fields.empty()) return "f or other options differ";
+  return fmt::format("the {}, f or other options differ", fmt::join(fields, ", "));
 }
 
 const char* words_of(ProcessState state) {

@@ -21,12 +21,14 @@
 
 namespace ucft::detail {
 
-// HostNote::what: 3 bits, 5 and 4.
+// HostNote::what, in 12 bits: a number whose digits are the kind, the type and the operator.
 constexpr std::uint16_t bits_of(Kind kind, DataType type, Operator op) {
-  return static_cast<std::uint16_t>(static_cast<int>(kind) << 9 | static_cast<int>(type) << 4 |
-                                    (static_cast<int>(op) & 0xf));
+  return static_cast<std::uint16_t>((static_cast<std::size_t>(kind) * type_count + static_cast<std::size_t>(type)) *
+                                        operator_count +
+                                    static_cast<std::size_t>(op) % operator_count);
 }
-constexpr Kind kind_in(const HostNote& note) { return static_cast<Kind>(note.what >> 9); }
+static_assert(kind_count * type_count * operator_count <= 1 << 12);
+constexpr Kind kind_in(const HostNote& note) { return static_cast<Kind>(note.what / operator_count / type_count); }
 
 // A rank's part in a communicator.
 struct PartView {
@@ -38,7 +40,7 @@ struct PartView {
   struct Posted {
     OperationNumber number;
     HostNote note;
-    Rank root = no_rank;  // of a reduce or a broadcast, where it is known
+    Rank root = no_rank;  // of a rooted operation, where it is known
   };
   std::vector<Posted> latest;  // of the last some operations, in no order
   std::vector<std::int32_t>

@@ -152,6 +152,7 @@ void Context::stop() {
     departures_.take_news();
     return departures_.state().may_live(rank);
   });
+  if (excluded()) transport_->cut_messages();
   departures_.stop_detector();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
 
 namespace ucft::detail {
@@ -16,7 +17,22 @@ void Request::finish_part(std::uint64_t offset, const std::byte* carriers, std::
          from_ranks);
 }
 
+void Request::put_block(Rank rank, const std::byte* block, std::uint64_t bytes) const {
+  if (landing != nullptr) {
+    [[maybe_unused]] const DefaultRounding rounding(landing->rounds());
+    return landing->take(rank, block, static_cast<std::byte*>(receive));
+  }
+  std::byte* const to = static_cast<std::byte*>(receive) + layout.offset_of(rank);
+  if (bytes > 0 && block != to) host_copy(to, block, bytes);
+}
+
 void Request::copy_result(std::span<const std::byte> result, Rank ranks) {
+  if (share.count != Share::all) {
+    const std::uint64_t carrier = arguments.reduction.carrier_bytes(),
+                        first = std::min<std::uint64_t>(share.first * carrier, result.size());
+    result = result.subspan(first, std::min<std::uint64_t>(share.count * carrier, result.size() - first));
+    if (result.empty()) return;
+  }
   const std::uint64_t bytes = std::min<std::uint64_t>(result.size(), arguments.bytes());
   if (arguments.reduction.finishes()) [[unlikely]]
     finish_part(0, result.data(), bytes, contributors);
@@ -31,15 +47,15 @@ void Request::copy_result(std::span<const std::byte> result, Rank ranks) {
 // Whose blocks are there, they say themselves; the places of the others are left as they are. Nothing is written if a
 // block does not fit its place: then some rank gave other counts.
 void Request::place_blocks(std::span<const std::byte> blocks, Rank ranks) {
-  std::vector<bool> there(static_cast<std::size_t>(ranks));
+  std::vector<std::optional<std::span<const std::byte>>> there(static_cast<std::size_t>(ranks));
   std::uint32_t count = 0;
   Rank blamed = no_rank;
   bool fits = true;
-  fits &= Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
+  fits &= Blocks::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
     const bool exists = rank >= 0 && rank < ranks;
     fits = fits && exists && !there[static_cast<std::size_t>(rank)] && block.size() == layout.bytes_of(rank);
     if (!fits && blamed == no_rank && exists) blamed = rank;
-    if (exists) there[static_cast<std::size_t>(rank)] = true;
+    if (exists) there[static_cast<std::size_t>(rank)] = block;
     ++count;
   });
   missing.clear();
@@ -51,13 +67,12 @@ void Request::place_blocks(std::span<const std::byte> blocks, Rank ranks) {
     missing_known = false;
     return;
   }
-  Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
-    if (!block.empty())
-      std::memcpy(static_cast<std::byte*>(receive) + layout.offset_of(rank), block.data(), block.size());
-  });
   missing_known = true;
   for (Rank rank = 0; rank < ranks; ++rank)
-    if (!there[static_cast<std::size_t>(rank)]) missing.push_back(rank);
+    if (const auto& block = there[static_cast<std::size_t>(rank)])
+      put_block(rank, block->data(), block->size());
+    else
+      missing.push_back(rank);
   missing_count = static_cast<std::int32_t>(missing.size());
 }
 

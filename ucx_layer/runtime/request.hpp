@@ -9,6 +9,7 @@
 
 #include "collectives/on_host/host_call.hpp"
 #include "collectives/catalogue/catalogue.hpp"
+#include "collectives/catalogue/landing.hpp"
 #include "collectives/gossip/gossip_call.hpp"
 #include "ucft/ucft.h"
 
@@ -27,7 +28,8 @@ constexpr ucft_status_t status_of(Outcome outcome) {
   return UCFT_ERR_UNSUPPORTED;
 }
 
-// Where the blocks of an allgather(v) go in the caller's memory, in bytes.
+// The places of the blocks of a gather or allgather(v) in the caller's memory, in bytes. Of a landing: their lengths
+// alone.
 struct BlockLayout {
   std::uint64_t block_bytes = 0;              // all are of that length, one after the other,
   std::vector<std::uint64_t> bytes, offsets;  // or: by rank
@@ -61,7 +63,7 @@ struct Call {
   const ucft_operator_t* op = nullptr;
   std::int32_t root = 0;
   const ucft_coll_options_t* options = nullptr;
-  // allgather: elements of each rank's block and where they go; null: count each, one after the other
+  // of blocks: elements of each rank's and where they go; null: count each, one after the other
   const std::uint64_t *counts = nullptr, *displacements = nullptr;
 };
 
@@ -85,13 +87,15 @@ struct Request {
   bool is_unsettled = false;             // posted with accumulators whose result is not settled yet
   const void* send = nullptr;
   void* receive = nullptr;
-  BlockLayout layout;                 // allgather
+  BlockLayout layout;                 // of blocks; of shares: their lengths
+  Share share;                        // of the result: this rank's
+  std::unique_ptr<Landing> landing;   // of blocks that are not taken as they are
   ResultInPlace* in_place = nullptr;  // of a part in an operation over hosts: for what need not be copied to receive
 
   State state = State::idle;
   OperationNumber number = 0;
   bool lacks_memory = false;  // of a part in an operation over hosts: this rank has none for what follows, and no data
-  BufferId lent_input = no_buffer;  // the caller's own memory that peers may be reading
+  BufferId lent_input = no_buffer, lent_output = no_buffer;  // the caller's own memory that peers may be reading
   // Stored one by one and read soon after: in an order in which no two are read at once, which would wait for both
   // stores.
   std::uint32_t attempts = 0;
@@ -139,7 +143,11 @@ struct Request {
   // reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;
-  // Into the caller's memory: the whole result, of so many ranks. Of an allgather a set of blocks, where a block that
+  // Into the caller's memory: a block, or what this rank takes of it. In the order of ranks.
+  void put_block(Rank rank, const std::byte* block, std::uint64_t bytes) const;
+  // The operator of the caller.
+  Operator op() const { return landing != nullptr ? landing->reduction().op() : arguments.reduction.op(); }
+  // Into the caller's memory: the whole result, of so many ranks. Of blocks a set, where a block that
   // does not fit its place makes the outcome a mismatch.
   void copy_result(std::span<const std::byte> result, Rank ranks);
   // There is no outcome.

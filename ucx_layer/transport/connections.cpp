@@ -98,6 +98,12 @@ std::vector<std::pair<int, Ucx::Flush>> Connections::flush() {
   return flushes;
 }
 
+bool Connections::are_over_tcp() const {
+  for (int peer = 0; peer < static_cast<int>(endpoints_.size()); ++peer)
+    if (to(peer) != nullptr && Ucx::is_over_tcp(to(peer))) return true;
+  return false;
+}
+
 bool Connections::have_remote_access() const {
   for (const Endpoint& each : endpoints_)
     if (each.endpoint != nullptr && !Ucx::has_remote_access(each.endpoint)) return false;

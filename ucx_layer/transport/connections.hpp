@@ -59,6 +59,7 @@ class Connections {
   // One for each peer. Not over tcp: the kernel sees to what went there, and if the peer closes its end meanwhile, UCX
   // 1.13 may end the process (uct_iface.h, "comp->count > 0").
   std::vector<std::pair<int, Ucx::Flush>> flush();
+  bool are_over_tcp() const;  // one of them at least
   // Whether devices can write and read the memory of all peers by themselves.
   bool have_remote_access() const;
 

@@ -64,7 +64,12 @@ void Transport::forget(int peer, bool is_ending) {
     path->forget(peer);
 }
 
+// Over tcp by never asking UCX again. Others close their connections to a rank that is out. If it closes its ends, too,
+// UCX 1.13 may end them. It frees an endpoint of theirs that is told of that while data wait there, and looks at it
+// again (uct_tcp_cm_handle_conn_pkt, CONN_FIN).
 void Transport::cut_messages() {
+  if (connections_ != nullptr && !has_remote_mailboxes() && connections_->are_over_tcp())
+    return connections_->ucx().give_up();
   for (int peer = 0; peer < setup_.ranks; ++peer)
     if (paths_[static_cast<std::size_t>(peer)] == messages_.get()) forget(peer);
 }

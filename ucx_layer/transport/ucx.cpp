@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -210,6 +211,7 @@ void Ucx::destroy_worker() {
 }
 
 namespace {
+std::atomic<bool> is_a_worker_left{false};
 std::mutex abandoning;
 std::vector<std::pair<ucp_context_h, ucp_worker_h>>& abandoned() {
   static auto& all = *new std::vector<std::pair<ucp_context_h, ucp_worker_h>>;
@@ -217,15 +219,18 @@ std::vector<std::pair<ucp_context_h, ucp_worker_h>>& abandoned() {
 }
 }  // namespace
 
+void Ucx::give_up() {
+  has_given_up_ = true;
+  is_a_worker_left.store(true, std::memory_order_relaxed);
+}
+
 void Ucx::abandon() {
+  is_a_worker_left.store(true, std::memory_order_relaxed);
   const std::lock_guard lock(abandoning);
   abandoned().emplace_back(std::exchange(context_, nullptr), std::exchange(worker_, nullptr));
 }
 
-bool Ucx::has_abandoned() {
-  const std::lock_guard lock(abandoning);
-  return !abandoned().empty();
-}
+bool Ucx::has_left_a_worker() { return is_a_worker_left.load(std::memory_order_relaxed); }
 
 Ucx::~Ucx() {
   destroy_worker();

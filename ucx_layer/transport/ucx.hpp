@@ -47,6 +47,9 @@ class Ucx {
   }
   void end_of_start_up() { kept_.reset(); }
   bool has_given_up() const { return has_given_up_; }
+  // From now on UCX isn't asked for anything: it reads no memory that it was given to send, and runs no callback. Its
+  // sockets stay open to the end of the process.
+  void give_up();
   // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages
   // that need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
   static bool has_remote_access(ucp_ep_h endpoint);
@@ -71,11 +74,11 @@ class Ucx {
   // Ends the requests that are still on their way; their callbacks run in here. After the endpoints are closed, and not
   // if it has given up.
   void destroy_worker();
-  // Leaves worker and context to the end of the process. Nothing may be on its way. For one that has given up, and for
-  // a worker that may still have to answer a peer that began to connect and died. UCX 1.13 with assertions ends a
-  // process that destroys such a worker ("got REP message").
+  // Leaves worker and context to the end of the process, and what is on its way: nothing of that is looked at. For one
+  // that has given up, and for a worker that may still have to answer a peer that began to connect and died. UCX 1.13
+  // with assertions ends a process that destroys such a worker ("got REP message").
   void abandon();
-  static bool has_abandoned();  // in this process
+  static bool has_left_a_worker();  // in this process: abandoned, or given up
 
  private:
   ucp_context_h context_ = nullptr;

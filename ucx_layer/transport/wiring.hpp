@@ -59,8 +59,8 @@ class Wiring {
   int missing_greeting(bool lost = false) const;
   bool wired() const;  // hellos of all peers on the message path have arrived, ours have left
   void note_wired() { all_have_greeted_ = true; }  // all ranks are
-  // Whether UCX has called abort() as a peer died that it was connecting to. Nothing can be sent then, and start-up has
-  // failed. After end_of_start_up() such an abort() ends the process.
+  // Nothing can be sent then. In start-up: UCX has called abort() as a peer died that it was connecting to. After
+  // end_of_start_up() such an abort() ends the process, and this is of a rank that is out (Transport::cut_messages).
   bool has_given_up() const;
   void end_of_start_up();
   // Whether the other sides have all connections that UCX has begun. Then, on all ranks: from now on no process can

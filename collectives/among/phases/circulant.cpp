@@ -82,11 +82,12 @@ std::uint64_t piece_bytes(const Arguments& arguments, const Ballots& ballots) {
 
 // ---- as an event-driven machine -------------------------------------------------------------------------------------
 
-bool Circulant::start(const Message& blank, Slice input, const Arguments& arguments, const Ballots& ballots,
-                      Buffers& buffers) {
+bool Circulant::start(const Message& blank, Slice input, BufferId lent, const Arguments& arguments,
+                      const Ballots& ballots, Buffers& buffers) {
   clear(buffers);
   plan(ballots);
-  const BufferId room = buffers.allocate(arguments.bytes());
+  buffers.retain(lent);
+  const BufferId room = lent != no_buffer ? lent : buffers.allocate(arguments.bytes());
   if (room == no_buffer) return false;
   sum_ = buffers.whole(room);
   input_ = input;
@@ -94,7 +95,13 @@ bool Circulant::start(const Message& blank, Slice input, const Arguments& argume
   blank_ = blank;
   blank_.flags = has_value;
   is_active_ = true;
-  // The blocks to which the first step adds nothing.
+  return true;
+}
+
+// The first to be written are the blocks to which the first step adds nothing.
+bool Circulant::may_write(bool is_agreed, const Arguments& arguments, const Ballots& ballots, Buffers& buffers) {
+  if (has_written_ || (buffers.is_adopted(sum_.buffer) && !is_agreed)) return has_written_;
+  has_written_ = true;
   const Skip& first = skips_.front();
   for (const auto& [begin, end] : runs_of(first.blocks, first.distance - first.blocks, arguments, ballots).runs)
     buffers.copy_part(sum_.part(begin, end - begin), input_.part(begin, end - begin), arguments.bytes());
@@ -121,13 +128,14 @@ bool Circulant::on_message(const Message& message, Buffers& buffers) {
   return true;
 }
 
-bool Circulant::advance(bool may_close, const Arguments& arguments, const Ballots& ballots, Outbox& out) {
+bool Circulant::advance(bool is_agreed, const Arguments& arguments, const Ballots& ballots, Outbox& out) {
   for (; at_ < steps(); ++at_, has_given_ = false) {
-    if (at_ == 2 * skips_.size() && !may_close) return false;
+    if (at_ == 2 * skips_.size() && !is_agreed) return false;
     if (!std::exchange(has_given_, true)) {
       if (at_ != skips_.size()) give(arguments, ballots, out);
       left_ = phase_of(at_) == Phase::closing ? 1 : awaited(at_, arguments, ballots).bytes();
     }
+    if (!may_write(is_agreed, arguments, ballots, out.buffers())) return false;
     const Phase phase = phase_of(at_);
     const Rank source = source_of(at_, ballots);
     const bool turns = at_ + 1 == skips_.size();
@@ -189,7 +197,7 @@ void Circulant::clear(Buffers& buffers) {
   kept_.clear();
   buffers.release(std::exchange(input_, {}));
   buffers.release(std::exchange(sum_, {}));
-  is_active_ = has_given_ = false;
+  is_active_ = has_written_ = has_given_ = false;
   at_ = 0;
 }
 

@@ -23,6 +23,7 @@
 // Invariants
 //   - Pieces are parts of the input or of the sum. A piece is written to again only by what proves that it was taken
 //     in. Example: a sum's block comes back when the rank that it was given to has added it.
+//   - The caller's memory is not written to before all have agreed to take part.
 //   - closing begins when this rank has all of the result. So a rank that is through knows that all members have the
 //     whole result.
 #pragma once
@@ -42,16 +43,18 @@ class Circulant {
   // Whether it is meant for so much data, among so many members.
   static bool fits(const Arguments& arguments, const Ballots& ballots);
 
-  // blank: what all messages have; input: this rank's; a reference stays with the caller. False: there is no memory for
-  // the sum.
-  bool start(const Message& blank, Slice input, const Arguments& arguments, const Ballots& ballots, Buffers& buffers);
+  // blank: what all messages have; input: this rank's. lent: for the sum, from when all have agreed; if there is none,
+  // memory is found here. References stay with the caller. False: there is no memory for the sum.
+  bool start(const Message& blank, Slice input, BufferId lent, const Arguments& arguments, const Ballots& ballots,
+             Buffers& buffers);
   // Whether a message of that phase, from that sender, can be a part of this sum. If not, the sender has posted a
   // different operation.
   bool accepts(const Message& message, const Arguments& arguments, const Ballots& ballots);
   // False: not awaited.
   bool on_message(const Message& message, Buffers& buffers);
-  // Goes as far as the arrivals allow. True: to the end. may_close: this rank lacks nothing else of the result.
-  bool advance(bool may_close, const Arguments& arguments, const Ballots& ballots, Outbox& out);
+  // Goes as far as the arrivals allow. True: to the end. is_agreed: all take part, and this rank lacks nothing else of
+  // the result.
+  bool advance(bool is_agreed, const Arguments& arguments, const Ballots& ballots, Outbox& out);
 
   bool is_active() const { return is_active_; }
   Slice sum() const { return sum_; }
@@ -84,6 +87,7 @@ class Circulant {
   Runs given(std::size_t step, const Arguments& arguments, const Ballots& ballots) const;
   Runs awaited(std::size_t step, const Arguments& arguments, const Ballots& ballots) const;
   Runs runs_of(std::int32_t first, std::int32_t blocks, const Arguments& arguments, const Ballots& ballots) const;
+  bool may_write(bool is_agreed, const Arguments& arguments, const Ballots& ballots, Buffers& buffers);
   void give(const Arguments& arguments, const Ballots& ballots, Outbox& out);
   void give_piece(std::uint64_t at, std::uint64_t bytes, Slice from, std::size_t step, const Ballots& ballots,
                   Outbox& out);
@@ -91,7 +95,7 @@ class Circulant {
 
   std::vector<Skip> skips_;  // of size_ members, the longest first
   std::int32_t size_ = 0;
-  bool is_active_ = false, has_given_ = false;
+  bool is_active_ = false, has_written_ = false, has_given_ = false;
   std::size_t at_ = 0;      // the step
   std::uint64_t left_ = 0;  // bytes that it waits for; closing: messages
   Message blank_;

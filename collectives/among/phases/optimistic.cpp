@@ -152,7 +152,7 @@ void Optimistic::add(const Message& lower, const Message& higher, const Argument
   }
   if (lower.list_length + higher.list_length > 0) join_lists(lower, higher, buffers);
   const std::uint32_t contributors = lower.contributors + higher.contributors;
-  if (!(sum == partial_.value)) buffers.release(partial_.value);
+  if (sum.buffer != partial_.value.buffer) buffers.release(partial_.value);  // a set may have grown in its place
   partial_.value = sum;
   partial_.contributors = contributors;
 }

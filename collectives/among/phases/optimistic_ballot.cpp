@@ -39,9 +39,10 @@ bool OptimisticBallot::fits(const Arguments& arguments, const Ballots& ballots) 
   return optimism.goes_whole(bytes, size) || (!row.reduces && bytes * optimism.steps(size) <= optimism.set_bytes);
 }
 
-bool OptimisticBallot::start(Message& mine, BufferId& room, Rank lacking, const Arguments& arguments,
+bool OptimisticBallot::start(Message& mine, BufferId& room, BufferId landing, Rank lacking, const Arguments& arguments,
                              const Ballots& ballots, Buffers& buffers) {
-  if (mine.outcome == Outcome::success && !start_parts(mine, room, arguments, ballots, buffers)) mine.blame(lacking);
+  if (mine.outcome == Outcome::success && !start_parts(mine, room, landing, arguments, ballots, buffers))
+    mine.blame(lacking);
   if (!arguments.row().collects) return mine.outcome == Outcome::success;
   if (goes_apart(arguments, ballots)) {
     mine.value = {};
@@ -53,10 +54,10 @@ bool OptimisticBallot::start(Message& mine, BufferId& room, Rank lacking, const 
 }
 
 // False: there is no memory for it.
-bool OptimisticBallot::start_parts(const Message& mine, BufferId& room, const Arguments& arguments,
+bool OptimisticBallot::start_parts(const Message& mine, BufferId& room, BufferId landing, const Arguments& arguments,
                                    const Ballots& ballots, Buffers& buffers) {
   if (Circulant::fits(arguments, ballots))
-    return blocks_.start(blank_of(mine), mine.value, arguments, ballots, buffers);
+    return blocks_.start(blank_of(mine), mine.value, landing, arguments, ballots, buffers);
   if (!PieceBroadcast::fits(arguments, ballots)) return true;
   const bool has_all = arguments.row().from_root() && arguments.root == ballots.me();
   if (!has_all && room == no_buffer)

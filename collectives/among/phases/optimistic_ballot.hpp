@@ -28,10 +28,10 @@ class OptimisticBallot {
   static bool has_part(Phase phase) { return Circulant::has(phase) || phase == Phase::all_broadcast; }
 
   // mine: this rank's contribution, or of a broadcast the root's data; references stay with the caller. room: for the
-  // data of others; made here if there is none. lacking: the rank to name if there is no memory.
-  // False: this rank can't take part, for the reason that `mine` says then.
-  bool start(Message& mine, BufferId& room, Rank lacking, const Arguments& arguments, const Ballots& ballots,
-             Buffers& buffers);
+  // data of others; made here if there is none. landing: lent for a sum in blocks, or none. lacking: the rank to name
+  // if there is no memory. False: this rank can't take part, for the reason that `mine` says then.
+  bool start(Message& mine, BufferId& room, BufferId landing, Rank lacking, const Arguments& arguments,
+             const Ballots& ballots, Buffers& buffers);
   // Whether a message can be one of this operation. If not, its sender has posted a different one.
   bool accepts(const Message& message, const Arguments& arguments, const Ballots& ballots);
   // False: not awaited.
@@ -51,8 +51,8 @@ class OptimisticBallot {
   void clear(Buffers& buffers);
 
  private:
-  bool start_parts(const Message& mine, BufferId& room, const Arguments& arguments, const Ballots& ballots,
-                   Buffers& buffers);
+  bool start_parts(const Message& mine, BufferId& room, BufferId landing, const Arguments& arguments,
+                   const Ballots& ballots, Buffers& buffers);
 
   bool is_exchanging_ = false;
   Optimistic exchange_;

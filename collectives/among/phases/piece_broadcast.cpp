@@ -78,7 +78,7 @@ bool PieceBroadcast::accepts(const Message& message, const Arguments& arguments,
   if (is_from_all_ && !ballots.members().contains(message.source)) return false;
   const auto [index, piece, of_bytes] = place_of(message, ballots);
   const PieceStream& stream = streams_[index];
-  if (is_from_all_ && !Allgather::accepts(arguments, of_bytes)) return false;
+  if (is_from_all_ && !Blocks::accepts(arguments, of_bytes)) return false;
   if (is_active_ && (stream.has_begun() ? of_bytes != stream.data().bytes : used_ + of_bytes > data_.bytes))
     return false;
   const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes_;

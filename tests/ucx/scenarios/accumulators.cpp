@@ -99,6 +99,24 @@ RANKS(exact_sums) {
     compare(sums, rank_ == root ? expected : given, "a reduce");
     check(ucft_broadcast(comm, sums.data(), count, UCFT_ACCUMULATOR, root, nullptr, nullptr), "broadcast");
     compare(sums, expected, "a broadcast");
+    const std::size_t all = count * static_cast<std::size_t>(size_);
+    const Accumulators wide = own_of(all), total = all_of(all);
+    const auto own = total.begin() + static_cast<std::ptrdiff_t>(count) * rank_;
+    Accumulators share(count, UCFT_ACCUMULATOR_INIT);
+    check(ucft_reduce_scatter(comm, wide.data(), share.data(), count, UCFT_ACCUMULATOR, UCFT_SUM, nullptr, nullptr),
+          "reduce_scatter");
+    compare(share, {own, own + static_cast<std::ptrdiff_t>(count)}, "a reduce_scatter");
+    for (const bool with_own : {true, false}) {
+      Accumulators garbage(count), prefix(count, UCFT_ACCUMULATOR_INIT);
+      std::memset(garbage.data(), 0x5a, count * sizeof(ucft_accumulator_t));
+      for (int part = 0; part < rank_ + with_own; ++part)
+        for (std::size_t i = 0; i < count; ++i) add_part(prefix[i], numbers_of(i), part, size_);
+      const auto call = with_own ? &ucft_scan : &ucft_exscan;
+      sums = garbage;
+      check(call(comm, given.data(), sums.data(), count, UCFT_ACCUMULATOR, UCFT_SUM, nullptr, nullptr), "scan");
+      compare(sums, rank_ + with_own == 0 ? garbage : prefix, "a scan");
+    }
+    sums = expected;
     for (const ucft_accumulator_t& each : sums) note(static_cast<std::uint64_t>(each.words[60]));
   }
 }
@@ -127,6 +145,13 @@ RANKS(gathered_accumulators) {
   check(ucft_allgatherv(comm, own.data(), all.data(), counts.data(), places.data(), UCFT_ACCUMULATOR, nullptr, nullptr),
         "allgatherv");
   compare(all, expected, "an allgatherv");
+  const int root = size_ - 1;
+  const auto* const not_looked_at = reinterpret_cast<const std::uint64_t*>(8);
+  all.assign(end, UCFT_ACCUMULATOR_INIT);
+  check(ucft_gatherv(comm, own.data(), rank_ == root ? all.data() : nullptr, counts.data(),
+                     rank_ == root ? places.data() : not_looked_at, UCFT_ACCUMULATOR, root, nullptr, nullptr),
+        "gatherv");
+  if (rank_ == root) compare(all, expected, "a gatherv");
 }
 
 TEST_P(Scenario, AccumulatorsAreGatheredAtTheirPlaces) { expect_right(plan(3, gathered_accumulators)); }

@@ -1,6 +1,7 @@
 // What callers may do: arguments that differ, waits with a limit, a full operation window, looking instead of waiting.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdint>
@@ -37,6 +38,10 @@ RANKS(denormals) {
     for (double each : out)
       if (std::bit_cast<std::uint64_t>(each) != expected)
         wrong("count {}: {:x}", count, std::bit_cast<std::uint64_t>(each));
+    check(ucft_scan(comm, in.data(), out.data(), count, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), "scan");
+    for (double each : out)
+      if (std::bit_cast<std::uint64_t>(each) != static_cast<std::uint64_t>(rank_ + 1))
+        wrong("scan, count {}: {:x}", count, std::bit_cast<std::uint64_t>(each));
   }
   if (rank_ == 1 && (_mm_getcsr() & flushes) != flushes) wrong("the caller's rounding is lost");
 }
@@ -65,6 +70,179 @@ RANKS(mismatch) {
   expect(status, UCFT_ERR_MISMATCH, what.c_str());
   if (std::strstr(ucft_last_error(), "rank ") == nullptr) wrong("the message names nobody: {}", ucft_last_error());
   for (int i = 0; i < 40; ++i) allreduce(i, 1);
+}
+
+// Shares of other lengths, of the same sum: the first rank says 1 and 3, the others 2 and 2.
+RANKS(other_shares) {
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(size_), 2), in(2 * counts.size()), out(3);
+  if (rank_ == 0) counts[0] = 1, counts[1] = 3;
+  expect(ucft_reduce_scatterv(comm, in.data(), out.data(), counts.data(), UCFT_UINT64, UCFT_SUM, nullptr, nullptr),
+         UCFT_ERR_MISMATCH, "other counts");
+  const std::string why = ucft_last_error();
+  if (why.find("rank ") == why.npos || why.find("count") == why.npos) wrong("not of counts: {}", why);
+  for (int i = 0; i < 10; ++i) allreduce(i, 1);
+}
+
+TEST_P(Scenario, SharesOfOtherLengthsAreAMismatchOfCounts) {
+  for (int ranks : {2, 4}) expect_right(plan(ranks, other_shares));
+}
+
+void greatest(const void* in, void* inout, std::uint64_t count, ucft_dtype_t, void*) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::int32_t& to = static_cast<std::int32_t*>(inout)[i];
+    to = std::max(to, static_cast<const std::int32_t*>(in)[i]);
+  }
+}
+
+// Rank r gives r + i at place i of all shares together.
+template <class T>
+void check_shares(std::size_t count, ucft_dtype_t type, const ucft_operator_t& op, auto expected) {
+  std::vector<T> in(count * static_cast<std::size_t>(size_)), out(count);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<T>(static_cast<std::size_t>(rank_) + i);
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  check(ucft_reduce_scatter_init(comm, in.data(), out.data(), count, type, &op, nullptr, &request), "init");
+  for (int i = 0; i < 2; ++i) {  // persistent
+    out.assign(count, T{});
+    check(ucft_post(request), "post");
+    check(ucft_wait(request, UINT64_MAX), "wait");
+    for (std::size_t k = 0; k < count; ++k)
+      if (out[k] != static_cast<T>(expected(static_cast<std::size_t>(rank_) * count + k)))
+        wrong("type {}, operator {}, {} each: element {} of the share", static_cast<int>(type), static_cast<int>(op.op),
+              count, k);
+  }
+  ucft_request_free(request);
+}
+
+RANKS(shares_of_each_kind) {
+  const double n = size_, others = n * (n - 1) / 2;
+  const auto sum = [&](std::size_t i) { return others + n * static_cast<double>(i); };
+  const auto average = [&](std::size_t i) { return (n - 1) / 2 + static_cast<double>(i); };
+  const auto most = [&](std::size_t i) { return n - 1 + static_cast<double>(i); };
+  ucft_operator_t user = UCFT_OPERATOR_INIT(UCFT_USER);
+  user.function = &greatest;
+  for (std::size_t count : {1u, 3u, 700u, 9001u}) {
+    check_shares<double>(count, UCFT_DOUBLE, UCFT_OPERATOR_INIT(UCFT_SUM), sum);
+    check_shares<double>(count, UCFT_DOUBLE, UCFT_OPERATOR_INIT(UCFT_AVG), average);
+    check_shares<float>(count, UCFT_FLOAT, UCFT_OPERATOR_INIT(UCFT_SUM_REPRODUCIBLE), sum);
+    check_shares<double>(count, UCFT_DOUBLE, UCFT_OPERATOR_INIT(UCFT_AVG_REPRODUCIBLE), average);
+    check_shares<std::int64_t>(count, UCFT_INT64, UCFT_OPERATOR_INIT(UCFT_SUM), sum);
+    check_shares<std::int32_t>(count, UCFT_INT32, user, most);
+  }
+  std::vector<double> in(2 * static_cast<std::size_t>(size_)), out(2);
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  options.reproducible_sweeps = 2;
+  const ucft_status_t status =
+      ucft_reduce_scatter(comm, in.data(), out.data(), 2, UCFT_DOUBLE, UCFT_SUM_REPRODUCIBLE, &options, nullptr);
+  if (status != UCFT_OK && status != UCFT_ERR_INVALID_PARAM) wrong("two sweeps: {}", ucft_last_error());
+}
+
+TEST_P(Scenario, SharesOfEachTypeAndOperator) {
+  for (int ranks : {2, 3, 5}) expect_right(plan(ranks, shares_of_each_kind));
+}
+
+// Rank r gives r + i at place i; expected(ranks, i) is the combination of that of the first so many ranks.
+template <class T>
+void check_scans(std::size_t count, ucft_dtype_t type, const ucft_operator_t& op, auto expected) {
+  std::vector<T> in(count), out(count);
+  for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<T>(static_cast<std::size_t>(rank_) + i);
+  for (const auto& [with_own, in_place] : {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
+    ucft_request_h request = UCFT_REQUEST_NULL;
+    const auto init = with_own ? &ucft_scan_init : &ucft_exscan_init;
+    check(init(comm, in_place ? UCFT_IN_PLACE : in.data(), out.data(), count, type, &op, nullptr, &request), "init");
+    for (int i = 0; i < 2; ++i) {  // persistent
+      const std::vector<T> before = in_place ? in : std::vector<T>(count, static_cast<T>(77));
+      std::ranges::copy(before, out.begin());
+      check(ucft_post(request), "post");
+      check(ucft_wait(request, UINT64_MAX), "wait");
+      const int ranks = rank_ + with_own;
+      for (std::size_t k = 0; k < count; ++k)
+        if (out[k] != (ranks == 0 ? before[k] : static_cast<T>(expected(ranks, static_cast<double>(k)))))
+          wrong("type {}, operator {}, {}: element {} of a scan", static_cast<int>(type), static_cast<int>(op.op),
+                count, k);
+    }
+    ucft_request_free(request);
+  }
+}
+
+RANKS(scans_of_each_kind) {
+  const auto sum = [](int ranks, double i) { return ranks * (ranks - 1) / 2.0 + ranks * i; };
+  const auto average = [](int ranks, double i) { return (ranks - 1) / 2.0 + i; };
+  const auto most = [](int ranks, double i) { return ranks - 1 + i; };
+  const auto any = [](int ranks, double i) { return ranks > 1 || i > 0; };
+  ucft_operator_t user = UCFT_OPERATOR_INIT(UCFT_USER);
+  user.function = &greatest;
+  for (std::size_t count : {1u, 3u, 700u, 9001u}) {
+    check_scans<double>(count, UCFT_DOUBLE, UCFT_OPERATOR_INIT(UCFT_SUM), sum);
+    check_scans<double>(count, UCFT_DOUBLE, UCFT_OPERATOR_INIT(UCFT_AVG), average);
+    check_scans<float>(count, UCFT_FLOAT, UCFT_OPERATOR_INIT(UCFT_SUM_REPRODUCIBLE), sum);
+    check_scans<double>(count, UCFT_DOUBLE, UCFT_OPERATOR_INIT(UCFT_AVG_REPRODUCIBLE), average);
+    check_scans<std::int64_t>(count, UCFT_INT64, UCFT_OPERATOR_INIT(UCFT_SUM), sum);
+    check_scans<std::int32_t>(count, UCFT_INT32, UCFT_OPERATOR_INIT(UCFT_LOR), any);
+    check_scans<std::int32_t>(count, UCFT_INT32, user, most);
+  }
+  // Sums of halves are rounded once, at their end: 2048 + 1 + 1 is 2050.
+  const std::uint16_t halves[] = {0x6800, 0x3c00, 0x3c00, 0x3c00}, sums[] = {0x6800, 0x6800, 0x6801, 0x6802};
+  std::uint16_t out = 0;
+  const auto place = static_cast<std::size_t>(std::min(rank_, 3));
+  if (size_ > 4) return;
+  check(ucft_scan(comm, halves + place, &out, 1, UCFT_FLOAT16, UCFT_SUM, nullptr, nullptr), "scan of halves");
+  if (out != sums[place]) wrong("of halves: {:x}", out);
+}
+
+TEST_P(Scenario, ScansOfEachTypeAndOperator) {
+  for (int ranks : {2, 3, 5}) expect_right(plan(ranks, scans_of_each_kind));
+}
+
+// other_scan WHAT FIELD: the first rank says something else there.
+RANKS(other_scan) {
+  const std::string what = arguments.at(0), field = arguments.at(1);
+  const bool odd = rank_ == 0, is_operator = field == "operators";
+  std::vector<double> in(static_cast<std::size_t>(2 * size_)), out = in;
+  const ucft_op_t op = odd && is_operator ? UCFT_MAX : UCFT_SUM;
+  const std::uint64_t count = odd && !is_operator ? 1 : 2;
+  const auto call = what == "scan" ? &ucft_scan : &ucft_exscan;
+  expect(what == "alltoall" ? ucft_alltoall(comm, in.data(), out.data(), count, UCFT_DOUBLE, nullptr, nullptr)
+                            : call(comm, in.data(), out.data(), count, UCFT_DOUBLE, op, nullptr, nullptr),
+         UCFT_ERR_MISMATCH, "another argument");
+  const std::string why = ucft_last_error();
+  if (why.find("rank ") == why.npos) wrong("it says {}", why);
+  const bool is_seen = why.find("the " + field + " differ") != why.npos;
+  if (!is_seen && why.find("differ") != why.npos) wrong("it says {}", why);
+  for (int i = 0; i < 10; ++i) scan(i, 1);
+}
+
+TEST_P(Scenario, ScansThatDifferAreAMismatch) {
+  for (const auto& [what, field] :
+       {std::pair{"scan", "operators"}, {"exscan", "operators"}, {"scan", "counts"}, {"alltoall", "counts"}})
+    for (int ranks : {2, 4}) expect_right(plan(ranks, other_scan, {what, field}));
+}
+
+// other_scatter WHAT: the last rank says something else than the root and the others. It learns of it, and they don't.
+RANKS(other_scatter) {
+  const std::string what = arguments.at(0);
+  const bool odd = rank_ == size_ - 1;
+  const std::vector<std::uint64_t> in(static_cast<std::size_t>(2 * size_), 5);
+  std::vector<std::uint64_t> out(3, 7), counts(static_cast<std::size_t>(size_), 2);
+  if (odd && what == "counts") counts[0] = 1, counts[1] = 3;
+  const ucft_dtype_t type = odd && what == "type" ? UCFT_INT64 : UCFT_UINT64;
+  const ucft_status_t status =
+      what == "counts" || (odd && what == "form")
+          ? ucft_scatterv(comm, in.data(), out.data(), counts.data(), UCFT_UINT64, 0, nullptr, nullptr)
+          : ucft_scatter(comm, in.data(), out.data(), 2, type, 0, nullptr, nullptr);
+  if (odd) expect(status, UCFT_ERR_MISMATCH, what.c_str());
+  if (odd && std::strstr(ucft_last_error(), "rank ") == nullptr) wrong("it says {}", ucft_last_error());
+  if (!odd && status != UCFT_OK && status != UCFT_ERR_MISMATCH) wrong("scatter: {}", ucft_last_error());
+  const std::uint64_t first = status == UCFT_OK ? 5 : 7;
+  if (out != std::vector<std::uint64_t>{first, first, 7}) wrong("{}: the share is not right", what);
+  const ucft_status_t in_place = ucft_scatter(comm, in.data(), const_cast<void*>(UCFT_IN_PLACE), 2, UCFT_UINT64,
+                                              rank_ == 0 ? 1 : 0, nullptr, nullptr);  // nobody has its own root
+  expect(in_place, UCFT_ERR_INVALID_PARAM, "in place away from the root");
+  for (int i = 0; i < 10; ++i) allreduce(i, 1);
+}
+
+TEST_P(Scenario, AScatterOfSomethingElseIsAMismatchForWhoReadsIt) {
+  for (const char* what : {"counts", "type", "form"})
+    for (int ranks : {2, 4}) expect_right(plan(ranks, other_scatter, {what}));
 }
 
 // other_root ROOT: rank 1 names another root of a broadcast than the others do. What follows is right all the same.

@@ -79,11 +79,22 @@ RANKS(loop) {
     broadcast(i, i % size_, 3);
     reduce(i, (i + 1) % size_, 2);
     allgather(i, 3);
+    gather(i, (i + 2) % size_, 3);
+    reduce_scatter(i, 3);
+    scatter(i, (i + 3) % size_, 3);
+    alltoall(i, 2);
+    scan(i, 3);
     if (i % 4 == 0) several(i);
     if (i % 8 == 7) allgather(i, large / 4);
+    if (i % 8 == 2) reduce_scatter(i, large / 4);
+    if (i % 8 == 4) reduce_scatter_bytes(i, large + 3);
+    if (i % 8 == 0) scatter(i, i % size_, large / 4);
+    if (i % 8 == 3) alltoall(i, large / 64);
+    if (i % 8 == 5) scan(i, large / 4);
     if (i % 8 == 1) allreduce(i, large);
     if (i % 8 == 3) broadcast(i, 0, large);
     if (i % 8 == 5) reduce(i, 0, large);
+    if (i % 8 == 6) gather(i, size_ - 1, large / 4);
     if (i % 4 == 2) check(ucft_barrier(comm, nullptr, nullptr), "barrier");
   }
 }

@@ -122,19 +122,19 @@ RANKS(excluded_while_it_gives) {
   constexpr std::size_t count = std::size_t{8} << 20;
   allreduce(0, 1);
   if (rank_ == 0) usleep(4000000);  // does not look meanwhile
-  void* const memory =
-      mmap(nullptr, count * sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr std::size_t bytes = count * sizeof(std::uint64_t);
+  void* const memory = mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) wrong("no memory");
+  void* const out = static_cast<std::byte*>(memory) + bytes;
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
-  std::vector<std::uint64_t> out(count);
   ucft_request_h request = UCFT_REQUEST_NULL;
-  check(ucft_allreduce_init(comm, memory, out.data(), count, UCFT_UINT64, &sum, nullptr, &request), "init");
+  check(ucft_allreduce_init(comm, memory, out, count, UCFT_UINT64, &sum, nullptr, &request), "init");
   check(ucft_post(request), "post");
   if (rank_ != 1) return check(ucft_wait(request, UINT64_MAX), "wait");
   for (int polls = 0; polls < 1000; ++polls) ucft_test(request);
   stop_for(2000);  // until long after the others have given us up
   expect(ucft_wait(request, UINT64_MAX), UCFT_ERR_EXCLUDED, "a rank that the others gave up");
-  munmap(memory, count * sizeof(std::uint64_t));
+  munmap(memory, 2 * bytes);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(4);
   while (std::chrono::steady_clock::now() < until) check(ucft_progress(context), "progress");
   context = nullptr;  // ends without leaving

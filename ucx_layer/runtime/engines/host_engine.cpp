@@ -36,9 +36,11 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     host_copy(to, from, bytes);
 }
 
-// Whether what is given may be read where the caller has it: as it is, by whole words, and no result is written there.
+const std::byte* bytes_at(const void* memory) { return static_cast<const std::byte*>(memory); }
+
+// Whether data may be read where the caller has them: as they are, by whole words, and nothing else is written there.
 bool may_be_read_in_place(const Request& request, const HostCall& call) {
-  return request.send != request.receive && !call.reduction.widens() &&
+  return (request.send != request.receive || call.pattern.puts_side_by_side()) && !call.reduction.widens() &&
          reinterpret_cast<std::uintptr_t>(request.send) % sizeof(HostWord) == 0;
 }
 
@@ -99,11 +101,11 @@ class HostEngine::Memory {
     return operations_.context_.host_work().scratch(
         level, level == 0 ? std::max(layout.large_bytes, layout.chunk_bytes) : layout.large_bytes);
   }
-  // In the caller's memory. But what has yet to be finished may take more there than its result, and very long results
-  // are stored past the caches.
+  // In the caller's memory. But carriers that have yet to be finished may take more than their result, and very long
+  // results are stored past the caches.
   std::byte* destination(OperationNumber number, std::uint64_t offset) {
     const Request& request = *operations_.slot(number);
-    if (request.arguments.reduction.finishes() || request.host_call->bytes() >= streamed_from) return scratch(0);
+    if (request.arguments.reduction.finishes() || request.host_call->taken_bytes() >= streamed_from) return scratch(0);
     return static_cast<std::byte*>(request.receive) + offset;
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
@@ -122,7 +124,7 @@ class HostEngine::Memory {
   static void put(const Request& request, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
     if (data == to) return;
-    if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
+    if (bytes >= least_block && request.host_call->taken_bytes() >= streamed_from)
       host_stream(to, data, bytes);
     else
       copy(to, data, bytes);
@@ -136,7 +138,10 @@ class HostEngine::Memory {
 
  protected:
   static void put_block(const Request& request, Rank rank, const std::byte* data, std::uint64_t bytes) {
-    if (bytes > 0) copy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), data, bytes);
+    if (request.landing != nullptr) [[unlikely]]
+      return request.put_block(rank, request.landing->is_own_share(rank) ? bytes_at(request.send) : data, bytes);
+    std::byte* const to = static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank);
+    if (bytes > 0 && data != to) copy(to, data, bytes);
   }
 
   HostEngine& operations_;
@@ -203,18 +208,20 @@ HostEngine::~HostEngine() {
   context_.transport().buffers().release(places_block_);
 }
 
-HostCall HostEngine::call_of(const Arguments& arguments) {
+HostCall HostEngine::call_of(const Request& request) {
+  const Arguments& arguments = request.arguments;
   HostCall call;
   call.pattern = arguments.row().pattern();
   call.reduction = arguments.reduction;
   call.count = arguments.given_count();
+  call.share = request.share;
   call.root = arguments.root;
   call.signature = arguments.signature();
-  call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
+  call.what = bits_of(arguments.kind, arguments.reduction.type(), request.op());
   return call;
 }
 
-// The root of a reduce alone reads what it gives, so long data may stay where the caller has them.
+// The root of a reduce or gather alone reads what it gives, so long data may stay where the caller has them.
 bool HostEngine::reads_alone(const Request& request, const HostCall& call) const {
   return call.pattern.to_root() && call.root == me_ && layout_.is_large(stage_.bytes_given(call)) &&
          may_be_read_in_place(request, call);
@@ -256,6 +263,16 @@ void HostEngine::widen_input(const Request& request, const HostCall& call, HostD
   data.data = nullptr;
 }
 
+// All but this rank's own, which it takes from where its caller has it.
+void HostEngine::stage_shares_of_others(const HostCall& call, HostData& data) {
+  std::byte* const to = slabs_->write_to(stage_.place_of_next(call, data));
+  const std::uint64_t bytes = stage_.bytes_given(call), share = bytes / static_cast<std::uint64_t>(size_),
+                      before = share * static_cast<std::uint64_t>(me_), behind = before + share;
+  stage(to, data.data, before, readers_are_far_);
+  stage(to + behind, data.data + behind, bytes - behind, readers_are_far_);
+  data.data = nullptr;
+}
+
 // Of the only rank: its own data are the result.
 void HostEngine::complete_alone(Request& request) const {
   [[maybe_unused]] const DefaultRounding rounding;
@@ -275,10 +292,12 @@ void HostEngine::complete_alone(Request& request) const {
       request.finish_part(done * carrier, carriers, count * carrier, 1);
     }
   } else {
-    const bool gathers = request.host_call->pattern.puts_side_by_side();
-    std::byte* const to = static_cast<std::byte*>(request.receive) + (gathers ? request.layout.offset_of(0) : 0);
-    const std::uint64_t bytes = gathers ? request.layout.bytes_of(0) : request.arguments.bytes_of_caller();
-    if (bytes > 0 && to != request.send) copy(to, static_cast<const std::byte*>(request.send), bytes);
+    const auto* const from = static_cast<const std::byte*>(request.send);
+    const std::uint64_t bytes = request.host_call->taken_bytes();
+    if (request.host_call->pattern.puts_side_by_side())
+      request.put_block(0, from, request.layout.bytes_of(0));
+    else if (bytes > 0 && from != request.receive)
+      copy(static_cast<std::byte*>(request.receive), from, bytes);
   }
   request.take_outcome({Outcome::success, 1, 1, no_rank}, 0, 1);
   request.state = Request::State::complete;
@@ -289,7 +308,7 @@ void HostEngine::plan(Request& request) {
   if (is_binned(arguments.reduction.op()) && request.options.reproducible_sweeps != 1 && size_ > 1 &&
       stage_.reads_all(arguments.bytes_of_caller()))
     arguments.reduction = arguments.reduction.in_two_sweeps();
-  plan(request, call_of(request.arguments));
+  plan(request, call_of(request));
 }
 
 void HostEngine::plan(Request& request, const HostCall& call) {
@@ -311,7 +330,7 @@ bool HostEngine::find_places(std::uint64_t bytes) {
   return true;
 }
 
-// For observers from outside: no note has the root of a reduce.
+// For observers from outside: no note has the root of a reduce or gather.
 [[gnu::always_inline]] inline void HostEngine::describe(const HostCall& call, OperationNumber number) {
   if (call.pattern.to_root())
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
@@ -385,6 +404,8 @@ ucft_status_t HostEngine::post(Request& request) {
   }
   if (call.reduction.widens()) [[unlikely]]
     widen_input(request, call, data);
+  if (request.landing != nullptr && request.landing->is_own_share(me_) && data.data != nullptr)
+    stage_shares_of_others(call, data);
   request.state = Request::State::active;
   request.number = stage_.next();
   ++pending_;

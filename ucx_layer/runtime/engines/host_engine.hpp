@@ -37,7 +37,7 @@ class HostEngine : public Engine {
   HostEngine(const HostEngine&) = delete;
   HostEngine& operator=(const HostEngine&) = delete;
 
-  static HostCall call_of(const Arguments& arguments);
+  static HostCall call_of(const Request& request);
   // It is driven by another engine, and not by the context.
   void make_part() { is_part_ = true; }
   void plan(Request& request) override;
@@ -81,6 +81,7 @@ class HostEngine : public Engine {
   bool reads_alone(const Request& request, const HostCall& call) const;
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
+  void stage_shares_of_others(const HostCall& call, HostData& data);
   void complete_alone(Request& request) const;
   void free_rooms(bool looks);
   void complete(OperationNumber number);

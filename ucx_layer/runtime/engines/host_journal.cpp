@@ -50,10 +50,10 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
 // Puts the data where all can read them. Returns where they are, if not in the head.
 Slice HostJournal::lay_out(const JournalEntry& entry, JournalHead& head) {
   const std::uint64_t bytes = head.payload_bytes();
-  const bool lies_well = bytes > 0 && entry.list.empty() && payloads_.lies_where_all_read(entry.appended, entry.value);
+  const bool lies_well = bytes > 0 && entry.list.empty() && payloads_.lies_where_all_read(entry.block, entry.value);
   Slice payload;
   if (lies_well) {
-    payload = entry.appended;
+    payload = entry.block;
     buffers_.retain(payload);
   } else if (bytes > 0) {
     payload = payloads_.allocate(bytes);
@@ -95,9 +95,9 @@ const JournalEntry* HostJournal::at(std::uint64_t position) {
   read();
   if (!is_there_ || position != log_.position()) return nullptr;
   if (entry_.what == JournalEntry::What::contribution) {
-    const ProcessContribution* const mine = contribution_(entry_.contribution.call);
+    const ProcessContribution* const mine = contribution_(entry_.from);
     if (mine == nullptr) return nullptr;
-    entry_.contribution = *mine;
+    entry_.contribution = mine;
   }
   return &entry_;
 }

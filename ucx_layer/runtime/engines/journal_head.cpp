@@ -11,8 +11,7 @@ constexpr std::uint8_t was_needed = 1, may_gossip = 2;  // flags, of what is no 
 JournalHead JournalHead::of(const JournalEntry& entry) {
   JournalHead head{};
   head.message = entry.message;
-  if (entry.what == JournalEntry::What::contribution) head.message.operation = entry.contribution.call;
-  if (entry.what != JournalEntry::What::contribution && entry.what != JournalEntry::What::message) {
+  if (entry.what != JournalEntry::What::message) {
     head.message.peer = entry.about;
     head.message.operation = entry.from;
     head.message.flags =
@@ -28,7 +27,6 @@ JournalHead JournalHead::of(const JournalEntry& entry) {
 JournalEntry JournalHead::entry(const std::byte* at) const {
   JournalEntry entry;
   entry.what = what;
-  entry.contribution.call = message.operation;
   entry.message = message;
   entry.about = message.peer;
   entry.from = message.operation;

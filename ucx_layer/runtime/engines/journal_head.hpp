@@ -15,8 +15,8 @@ struct JournalHead {
   static constexpr HostPlace slot_words = 16;  // two lines, with the stamp
   static constexpr std::size_t bytes = (slot_words - 1) * sizeof(HostWord);
 
-  // Its handles mean nothing. Of a contribution operation is the call. Of hosts that fail or leave peer, operation and
-  // flags are about, from and was_needed. Of a turn flags are may_gossip.
+  // Its handles mean nothing. Of an entry that is no message peer, operation and flags are about, from, and was_needed
+  // or may_gossip.
   Message message;
   std::int64_t now_ns;
   HostPlace payload;  // from the slab of the rank that has appended; of data that have no room here

@@ -22,7 +22,7 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
       give_(buffers_),
       value_(buffers_) {
   const Arguments& arguments = caller.arguments;
-  if (on_host != nullptr) request_.emplace();
+  if (on_host != nullptr) request_ = std::make_unique<Request>();
   contribution_.call = call;
   contribution_.arguments = arguments;
   Arguments& among = contribution_.arguments;
@@ -43,8 +43,10 @@ LocalPart::~LocalPart() {
 bool LocalPart::begin() {
   const Arguments& arguments = caller_->arguments;
   HostCall call;
-  call.signature = arguments.signature();
-  call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
+  if (on_host_ != nullptr) {
+    call.signature = arguments.signature();
+    call.what = bits_of(arguments.kind, arguments.reduction.type(), caller_->op());
+  }
   bool has_memory = true;
   if (row_.reduces)
     has_memory = begin_sum(call);
@@ -72,11 +74,13 @@ bool LocalPart::begin_sum(HostCall& call) {
   const Arguments& arguments = caller_->arguments;
   call.reduction = arguments.reduction.of_carriers();
   call.count = arguments.count;
+  const bool in_blocks =
+      row_.disseminates && !Optimism().goes_whole(arguments.bytes(), places_.process_count());  // among processes
+  if (in_blocks) lend_output();
   if (lend_input()) return true;
   // A sum that processes exchange in blocks may stay in the memory of the ranks that have combined it: a rank that does
   // not speak needs no copy. Without a death that memory is free when all processes have the sum.
-  if (row_.disseminates && on_host_ != nullptr && !Optimism().goes_whole(arguments.bytes(), places_.process_count()))
-    request_->in_place = &in_place_;
+  if (in_blocks && on_host_ != nullptr) request_->in_place = &in_place_;
   if (!value_.make(arguments.bytes())) return false;
   if (!arguments.reduction.widens()) return true;
   if (on_host_ == nullptr) {
@@ -92,10 +96,10 @@ bool LocalPart::begin_sum(HostCall& call) {
 
 // Each rank's block is a record, as it is in a set of blocks.
 bool LocalPart::begin_blocks(HostCall& call) {
-  const std::uint64_t mine = Allgather::input_bytes(caller_->arguments);
+  const std::uint64_t mine = Blocks::input_bytes(caller_->arguments);
   Room& packed = on_host_ == nullptr ? value_ : give_;
   if (!packed.make(mine)) return false;
-  Allgather::pack(caller_->arguments, me_, caller_->send, packed.data());
+  Blocks::pack(caller_->arguments, me_, caller_->send, packed.data());
   send_ = packed.data();
   call.pattern = {Who::all, Who::all, Combines::blocks};
   call.reduction = {DataType::uint8, Operator::none};
@@ -103,7 +107,7 @@ bool LocalPart::begin_blocks(HostCall& call) {
   if (on_host_ == nullptr) return true;
   std::uint64_t all = 0;
   for (Rank each = 0; each < places_.here(); ++each) {
-    request_->layout.bytes.push_back(Allgather::record_bytes(caller_->layout.bytes_of(places_.local_rank_at(each))));
+    request_->layout.bytes.push_back(Blocks::record_bytes(caller_->layout.bytes_of(places_.local_rank_at(each))));
     request_->layout.offsets.push_back(all);
     all += request_->layout.bytes.back();
   }
@@ -123,18 +127,34 @@ bool LocalPart::begin_block_of_root(HostCall& call) {
   return value_.make(bytes);
 }
 
-// The caller's own memory, if peers can have the data from there and nothing will be written to it. Its packets are not
-// kept (ProcessReplica::Size), else it would be lent for too long.
+// Whether the caller's own memory may be lent. Packets must not be kept (ProcessReplica::Size), else it would be lent
+// for too long. And a result must not be written where the input is.
+bool LocalPart::may_lend() const {
+  return places_.are_ranks() && row_.disseminates && !caller_->arguments.reduction.widens() &&
+         caller_->send != caller_->receive;
+}
+
+// The caller's own memory, if peers can have the data from there.
 bool LocalPart::lend_input() {
   const Arguments& arguments = caller_->arguments;
   const std::uint64_t bytes = arguments.bytes();
-  if (!places_.are_ranks() || !row_.disseminates || arguments.reduction.widens() || bytes <= inline_limit ||
-      caller_->send == caller_->receive || !transport_.can_send_from(caller_->send, bytes))
-    return false;
+  if (!may_lend() || bytes <= inline_limit || !transport_.can_send_from(caller_->send, bytes)) return false;
   caller_->lent_input = buffers_.adopt(static_cast<const std::byte*>(caller_->send), bytes, untold);
   contribution_.block = buffers_.whole(caller_->lent_input);
   contribution_.value = {static_cast<const std::byte*>(caller_->send), bytes};
   return true;
+}
+
+// The caller's own memory, for a sum that peers get in messages. A shorter one is copied in less time than it takes
+// until all have agreed to take part.
+void LocalPart::lend_output() {
+  const Arguments& arguments = caller_->arguments;
+  const std::uint64_t bytes = arguments.bytes();
+  if (!may_lend() || row_.has_shares() || bytes < Optimism().segment_bytes || arguments.reduction.finishes() ||
+      !transport_.has_only_messages())
+    return;
+  caller_->lent_output = buffers_.adopt(static_cast<const std::byte*>(caller_->receive), bytes, untold);
+  contribution_.landing = caller_->lent_output;
 }
 
 // Fetches the memory that this rank's replica of the process will need. Others can still be told now that it is not

@@ -47,7 +47,9 @@ class LocalPart {
   bool begin_sum(HostCall& call);
   bool begin_blocks(HostCall& call);
   bool begin_block_of_root(HostCall& call);
+  bool may_lend() const;
   bool lend_input();
+  void lend_output();
   bool has_memory_among() const;
   void finish();
   void gather_blocks();
@@ -59,7 +61,7 @@ class LocalPart {
   HostEngine* const on_host_;
   Transport& transport_;
   Buffers& buffers_;
-  std::optional<Request> request_;  // to on_host_
+  std::unique_ptr<Request> request_;  // to on_host_
   const void* send_ = nullptr;
   Room give_, value_;
   ResultInPlace in_place_;  // of request_

@@ -101,7 +101,7 @@ ucft_status_t ProcessEngine::post(Request& request) {
   request.state = Request::State::active;
   request.number = calls_;
   ++pending_;
-  published_->note_posted(request.arguments, calls_++);
+  published_->note_posted(request.arguments, request.op(), calls_++);
   advance();
   return UCFT_OK;
 }
@@ -299,9 +299,15 @@ void ProcessEngine::exclude_self(ucft_status_t why) {
       caller->give_up(why);
       callers.push_back(caller);
     }
-  for (const Needed& each : std::exchange(needed_, {})) callers.push_back(each.request);
-  if (std::ranges::any_of(callers, [](const Request* each) { return each->lent_input != no_buffer; }))
-    context_.transport().cut_messages();
+  for (const Needed& each : std::exchange(needed_, {})) {
+    if (each.value) each.request->give_up(why);
+    context_.transport().buffers().release(each.value);
+    callers.push_back(each.request);
+  }
+  const auto has_lent = [](const Request* each) {
+    return each->lent_input != no_buffer || each->lent_output != no_buffer;
+  };
+  if (std::ranges::any_of(callers, has_lent)) context_.transport().cut_messages();
   for (Request* caller : callers) give_back(*caller);
 }
 
@@ -324,7 +330,7 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   const Decision& decision = operation.decision();
   Rank culprit = member_.culprit(number);
   if (culprit != no_rank) culprit = places_.rank_at(culprit);
-  // The root of a reduce is told what has become of it; the other ranks of its host are not.
+  // The root of a reduce or gather is told what has become of it; the other ranks of its host are not.
   const CatalogueRow& row = request.arguments.row();
   Outcome outcome = decision.outcome;
   if (row.rooted() && !row.disseminates && request.arguments.root != me_ &&
@@ -339,22 +345,33 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
     for (Rank place : places) request.missing.push_back(places_.rank_at(place));
     std::ranges::sort(request.missing);
   }
-  if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_))
-    request.copy_result(value, communicator_.size());
+  // A sum that has landed has no value.
+  Needed needed{&request, number, {}};
+  if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_)) {
+    if (is_read(request.lent_output))
+      context_.transport().buffers().retain(needed.value = decision.value);
+    else
+      request.copy_result(value, communicator_.size());
+  }
   if (part.has_mismatch()) {
     request.give_up(UCFT_ERR_MISMATCH);
     request.culprit = part.culprit();
   }
   request.state = Request::State::copying;
-  needed_.push_back({&request, number});
+  needed_.push_back(needed);
   give_back_needed();
 }
 
-// By peers that read its input. Or for its turns: a broadcast by gossip may have sent nothing when its process has the
+// Of a caller, lent.
+bool ProcessEngine::is_read(BufferId memory) const {
+  return memory != no_buffer && context_.transport().buffers().references(memory) > 1;
+}
+
+// By peers that read its memory. Or for its turns: a broadcast by gossip may have sent nothing when its process has the
 // result, and a caller that has returned may stay away. So the rank that speaks stays until all is sent.
 bool ProcessEngine::is_needed(const Needed& needed) const {
   const Request& request = *needed.request;
-  if (request.lent_input != no_buffer && context_.transport().buffers().references(request.lent_input) > 1) return true;
+  if (is_read(request.lent_input) || is_read(request.lent_output)) return true;
   return member_.speaks() && request.arguments.by_gossip() && needed.number >= window().dropped_upto() &&
          window().operation(needed.number).owes_turn();
 }
@@ -362,13 +379,17 @@ bool ProcessEngine::is_needed(const Needed& needed) const {
 void ProcessEngine::give_back_needed() {
   std::erase_if(needed_, [&](const Needed& each) {
     if (is_needed(each)) return false;
+    Buffers& buffers = context_.transport().buffers();
+    if (each.value) each.request->copy_result({buffers.data(each.value), each.value.bytes}, communicator_.size());
+    buffers.release(each.value);
     give_back(*each.request);
     return true;
   });
 }
 
 void ProcessEngine::give_back(Request& request) {
-  context_.transport().buffers().release(std::exchange(request.lent_input, no_buffer));
+  for (BufferId* const lent : {&request.lent_input, &request.lent_output})
+    context_.transport().buffers().release(std::exchange(*lent, no_buffer));
   request.state = Request::State::complete;
   --pending_;
 }

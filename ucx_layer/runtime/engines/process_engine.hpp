@@ -89,7 +89,9 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
   struct Needed {
     Request* request;
     OperationNumber number;  // of its operation among processes
+    Slice value;             // its result, one reference, for memory that peers may be reading
   };
+  bool is_read(BufferId memory) const;
   bool is_needed(const Needed& needed) const;
   void give_back_needed();
   void give_back(Request& request);

@@ -31,7 +31,7 @@ PublishedPart::~PublishedPart() {
   if (place_ != nullptr) place_->key.store(0);
 }
 
-void PublishedPart::note_posted(const Arguments& arguments, OperationNumber number) {
+void PublishedPart::note_posted(const Arguments& arguments, Operator op, OperationNumber number) {
   if (place_ == nullptr) return;
   const CatalogueRow& row = arguments.row();
   const bool gives = is_one_of(row.gives, arguments.root == me_);
@@ -39,7 +39,7 @@ void PublishedPart::note_posted(const Arguments& arguments, OperationNumber numb
   const HostNote note{arguments.signature(), Outcome::success,
                       gives || !row.has_data() ? static_cast<std::uint32_t>(bytes)
                                                : HostNote::is_root | static_cast<std::uint32_t>(arguments.root),
-                      bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op())};
+                      bits_of(arguments.kind, arguments.reduction.type(), op)};
   place_->note.store(note.word(), std::memory_order_relaxed);
   place_->root.store(arguments.root, std::memory_order_relaxed);
   place_->posted.store(number + 1, std::memory_order_relaxed);

@@ -18,7 +18,7 @@ class PublishedPart {
   PublishedPart(const PublishedPart&) = delete;
   PublishedPart& operator=(const PublishedPart&) = delete;
 
-  void note_posted(const Arguments& arguments, OperationNumber number);
+  void note_posted(const Arguments& arguments, Operator op, OperationNumber number);
   void note_finished(OperationNumber all_before);
   // Whose messages the oldest operation that is not finished needs next. Communicator ranks.
   void note_awaited(std::vector<Rank> awaited);

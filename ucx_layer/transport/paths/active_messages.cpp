@@ -135,10 +135,13 @@ void ActiveMessages::report() {
 }
 
 int ActiveMessages::event_fd() {
+  if (connections_.ucx().has_given_up()) return -1;
   int descriptor = -1;
   return ucp_worker_get_efd(connections_.ucx().worker(), &descriptor) == UCS_OK ? descriptor : -1;
 }
 
-bool ActiveMessages::arm() { return ucp_worker_arm(connections_.ucx().worker()) == UCS_OK; }
+bool ActiveMessages::arm() {
+  return connections_.ucx().has_given_up() || ucp_worker_arm(connections_.ucx().worker()) == UCS_OK;
+}
 
 }  // namespace ucft::detail

@@ -22,7 +22,9 @@ class ActiveMessages final : public MessagePath {
   bool is_lost(int peer) const override { return connections_.is_broken(peer); }
   void send(int peer, const Outgoing& message) override;
   void forget(int peer) override { connections_.close(peer); }
-  std::int64_t waiting() const override { return static_cast<std::int64_t>(all_.size() - free_.size()); }
+  std::int64_t waiting() const override {
+    return connections_.ucx().has_given_up() ? 0 : static_cast<std::int64_t>(all_.size() - free_.size());
+  }
   int event_fd() override;
   bool arm() override;
   void give_back(std::uint64_t tag) override;

@@ -1,20 +1,20 @@
-#include "collectives/catalogue/allgather.hpp"
+#include "collectives/catalogue/blocks.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 namespace ucft::detail {
 
-std::uint64_t Allgather::input_bytes(const Arguments& arguments) {
+std::uint64_t Blocks::input_bytes(const Arguments& arguments) {
   return record_bytes(arguments.own_count * element_bytes(arguments.reduction.type()));
 }
 
-std::uint64_t Allgather::result_bytes(const Arguments& arguments, std::int32_t ranks) {
+std::uint64_t Blocks::result_bytes(const Arguments& arguments, std::int32_t ranks) {
   return arguments.bytes() + static_cast<std::uint64_t>(std::max(ranks, arguments.blocks)) * (sizeof(Record) + 7);
 }
 
-bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const Slice& part, std::int32_t ranks,
-                    Buffers& buffers) {
+bool Blocks::add(const Arguments& arguments, Slice& sum, bool& fresh, const Slice& part, std::int32_t ranks,
+                 Buffers& buffers) {
   if (!fresh) {
     const Slice whole{buffers.allocate(std::max<std::uint64_t>(result_bytes(arguments, ranks), sum.bytes)), 0,
                       sum.bytes};
@@ -32,7 +32,7 @@ bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const S
   return true;
 }
 
-void Allgather::pack(const Arguments& arguments, Rank me, const void* block, std::byte* input) {
+void Blocks::pack(const Arguments& arguments, Rank me, const void* block, std::byte* input) {
   const std::uint64_t bytes = arguments.own_count * element_bytes(arguments.reduction.type());
   const Record record{static_cast<std::uint32_t>(me), static_cast<std::uint32_t>(bytes)};
   std::memcpy(input, &record, sizeof record);
@@ -40,8 +40,8 @@ void Allgather::pack(const Arguments& arguments, Rank me, const void* block, std
   std::memset(input + sizeof record + bytes, 0, input_bytes(arguments) - sizeof record - bytes);
 }
 
-bool Allgather::for_each(std::span<const std::byte> set,
-                         const std::function<void(Rank, std::span<const std::byte>)>& use) {
+bool Blocks::for_each(std::span<const std::byte> set,
+                      const std::function<void(Rank, std::span<const std::byte>)>& use) {
   while (!set.empty()) {
     Record record;
     if (set.size() < sizeof record) return false;
