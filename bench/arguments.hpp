@@ -42,6 +42,11 @@ inline std::size_t got_by_rank(Test test, int ranks) {
   return has_blocks(test) || test == Test::alltoall ? static_cast<std::size_t>(ranks) : 1;
 }
 inline bool goes_to_root(Test test) { return test == Test::reduce || test == Test::gather; }
+// Of so many ranks, those that a result of that rank is never of.
+inline std::uint32_t ranks_left_out(Test test, int rank, int ranks) {
+  if (test != Test::scan && test != Test::exscan) return 0;
+  return static_cast<std::uint32_t>(ranks - rank - (test == Test::scan ? 1 : 0));
+}
 
 // The library under test; the peers know no algorithms of ours, and no deaths.
 enum class Library { ucft, mpi };

@@ -93,7 +93,7 @@ Verdict Checker<T>::check_sum(std::span<const T> values, std::uint64_t filled, s
   }
   const auto missing = tells_who ? payload_.missing_in(values[0], filled) : result.missing;
   if (!missing) return {fmt::format("element 0 is {}: not each rank once or not at all", shown(values[0])), 0};
-  Verdict verdict{complaint_about(*missing, result), digest_of(*missing)};
+  Verdict verdict{complaint_about(*missing, result, rank_count()), digest_of(*missing)};
   const bool thorough = result.attempts > 1 || *missing != last_missing_ || operation % 16 == 0;
   last_missing_ = *missing;
   if (verdict.complaint.empty()) {
@@ -140,12 +140,14 @@ template <Element T>
 Verdict Checker<T>::check_prefix(std::span<const T> values, std::uint64_t operation, const Result& result,
                                  bool with_own) {
   if (!result.missing_known) return {"it is not known who is missing", 0};
-  Verdict verdict{complaint_about(result.missing, result), digest_of(result.missing)};
+  const std::size_t ranks = static_cast<std::size_t>(world_.rank) + with_own;
+  Verdict verdict{complaint_about(result.missing, result, ranks), mix(operation)};
   const bool thorough = result.missing != last_missing_ || operation % 16 == 0;
   last_missing_ = result.missing;
   std::vector<std::int32_t> absent;
   for (int rank = 0; rank < world_.rank_count; ++rank)
-    if (rank >= world_.rank + with_own || std::binary_search(result.missing.begin(), result.missing.end(), rank))
+    if (static_cast<std::size_t>(rank) >= ranks ||
+        std::binary_search(result.missing.begin(), result.missing.end(), rank))
       absent.push_back(rank);
   if (!verdict.complaint.empty()) return verdict;
   const bool any = absent.size() < rank_count();
@@ -187,7 +189,7 @@ Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t filled
                                  const Result& result) {
   if (!result.missing_known) return {"it is not known who is missing", 0};
   const std::size_t count = values.size() / rank_count();
-  Verdict verdict{complaint_about(result.missing, result), digest_of(result.missing)};
+  Verdict verdict{complaint_about(result.missing, result, rank_count()), digest_of(result.missing)};
   last_missing_ = result.missing;
   for (int rank = 0; rank < world_.rank_count && verdict.complaint.empty(); ++rank) {
     const std::span<const T> block = values.subspan(static_cast<std::size_t>(rank) * count, count);
@@ -220,9 +222,10 @@ Verdict Checker<T>::check_unreported(std::span<const T> values, std::uint64_t op
 }
 
 template <Element T>
-std::string Checker<T>::complaint_about(const std::vector<std::int32_t>& missing, const Result& result) const {
+std::string Checker<T>::complaint_about(const std::vector<std::int32_t>& missing, const Result& result,
+                                        std::size_t ranks) const {
   const std::string decoded = fmt::format("ranks [{}] are missing in the result", fmt::join(missing, ","));
-  if (result.contributors + missing.size() != rank_count()) {
+  if (result.contributors + missing.size() != ranks) {
     return fmt::format("{}, but {} contributors are reported", decoded, result.contributors);
   }
   if (result.missing_known && result.missing != missing) {

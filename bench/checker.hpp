@@ -69,7 +69,8 @@ class Checker {
   // Neither decodable nor reported (failure information count or bit, with another operator than sum). Some one or two
   // ranks must explain the result by their absence; of more, only the agreement between the ranks is checked.
   Verdict check_unreported(std::span<const T> values, std::uint64_t operation, std::uint32_t contributors) const;
-  std::string complaint_about(const std::vector<std::int32_t>& missing, const Result& result) const;
+  // Of a result of so many ranks.
+  std::string complaint_about(const std::vector<std::int32_t>& missing, const Result& result, std::size_t ranks) const;
 
   Payload<T> payload_;
   World world_;

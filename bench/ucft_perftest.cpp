@@ -286,7 +286,7 @@ class Perftest {
     const bool has_result = !goes_to_root(arguments_.test) || root_ == world_.rank();
     bool right = true;
     if (has_result) {
-      tally_.add_contributors(result.contributors);
+      tally_.add_contributors(result.contributors + ranks_left_out(arguments_.test, world_.rank(), world_.size()));
       const Verdict verdict = check(result);
       right = note(verdict.complaint);
       if (!goes_to_root(arguments_.test)) tally_.add_digest(operation_, verdict.digest);

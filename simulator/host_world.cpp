@@ -530,7 +530,8 @@ void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResul
   const bool reads_all = !from_root && (!call.pattern.to_root() || is_root),
              reads_root = from_root && (!is_root || !call.takes_all());
   bool is_mixed = false;
-  for (Rank other = 0; other < plan_().ranks; ++other)
+  const Rank end = call.pattern.is_prefix ? rank + 1 : plan_().ranks;
+  for (Rank other = 0; other < end; ++other)
     if (has_stamped(other, at(rank).state.use, number) && (other == plan_().differs) != (rank == plan_().differs))
       is_mixed = is_mixed || reads_all || (reads_root && other == call.root);
   if (is_mixed && result.outcome == Outcome::success)

@@ -119,6 +119,14 @@ std::string wrong_sum(Terms terms, const Result& result) {
   return right ? "" : "no sum of all live ranks and so many others";
 }
 
+// Of the ranks up to that one alone. So the results of two ranks differ, and each is held against the terms.
+Terms terms_up_to(Terms terms, Rank rank) {
+  terms.parts.resize(static_cast<std::size_t>(rank) + 1);
+  terms.lack_is_known = terms.lack_is_known && terms.lacks <= rank;
+  terms.pattern.is_prefix = false;
+  return terms;
+}
+
 // As if all had given no more than what goes to that rank.
 Terms terms_of_share(const Terms& terms, Rank rank) {
   Terms its = terms;
@@ -158,6 +166,11 @@ std::string disagreement(const Result& result, const Result& reference) {
 
 std::string broken_promise(const Terms& terms, Rank rank, const Result& result, const Result* reference) {
   if (!result.finished) return "never finished";
+  if (terms.pattern.is_prefix) {
+    if (result.outcome == Outcome::no_memory && result.culprit > rank)
+      return named("blames later rank ", result.culprit);
+    return broken_promise(terms_up_to(terms, rank), rank, result, nullptr);
+  }
   switch (result.outcome) {
     case Outcome::success:
       if (terms.lack_is_known && terms.gets(rank) && !terms.pattern.from_root())
@@ -225,7 +238,9 @@ void set_lengths(std::vector<Arguments>& program, Rank ranks) {
 }
 
 Terms terms_of(const Arguments& arguments, Rank ranks, std::size_t operation) {
-  return {.pattern = arguments.row().pattern(),
+  Pattern pattern = arguments.row().pattern();
+  pattern.is_prefix = false;  // what is agreed on is whole; each rank takes its part of that
+  return {.pattern = pattern,
           .root = arguments.root,
           .f = arguments.f,
           .lists_missing = arguments.failure_info == FailureInfo::list || arguments.row().has_own_lengths(),

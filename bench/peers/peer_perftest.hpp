@@ -130,11 +130,14 @@ class Perftest {
         break;
       case Test::reduce_scatter: verdict = checker_.check_share(recv_, operation_, result); break;
       case Test::alltoall: verdict = checker_.check_shares_of_all(recv_, operation_, result); break;
-      case Test::scan: verdict = checker_.check_prefix(recv_, operation_, result, true); break;
-      case Test::exscan: verdict = checker_.check_prefix(recv_, operation_, result, false); break;
+      case Test::scan:
+      case Test::exscan:
+        result.contributors -= ranks_left_out(arguments_.test, world_.rank, world_.size);
+        verdict = checker_.check_prefix(recv_, operation_, result, arguments_.test == Test::scan);
+        break;
       case Test::barrier: verdict.complaint = check_barrier(); break;
     }
-    tally_.add_contributors(result.contributors);
+    tally_.add_contributors(result.contributors + ranks_left_out(arguments_.test, world_.rank, world_.size));
     if (verdict.complaint.empty()) return;
     tally_.add_wrong();
     if (++complaints_ <= 5) {

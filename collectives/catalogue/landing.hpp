@@ -29,6 +29,10 @@ class Landing {
   void take(Rank rank, const std::byte* block, std::byte* result);
   // Whether all that is taken of that rank's block is a share which this rank itself has given.
   bool is_own_share(Rank rank) const { return lands_ == Lands::share_of_each && rank == me_; }
+  // Of so many ranks those below this one may have a part in the result.
+  Rank end(Rank ranks) const {
+    return lands_ == Lands::share_of_each ? ranks : me_ + (lands_ == Lands::prefix ? 1 : 0);
+  }
   // Of the last operation, which has ended: whether a prefix was written. Else nobody before this rank has contributed.
   bool has_result() const { return !blocks_.empty(); }
   bool rounds() const { return lands_ != Lands::share_of_each && reduction_.rounds(); }

@@ -39,6 +39,7 @@ enum class Lengths : std::uint8_t { same, own };
 struct Pattern {
   Who gives = Who::all, gets = Who::all;
   Combines combines = Combines::elements;
+  bool is_prefix = false;  // a rank needs what the ranks up to it give, and waits for these alone
 
   constexpr bool from_root() const { return gives == Who::root; }
   constexpr bool to_root() const { return gets == Who::root; }
@@ -68,7 +69,7 @@ struct CatalogueRow {
   bool disseminates = gets != Who::root;  // the decision goes to all (corrected trees)
   bool reduces = combines == Combines::elements;  // on its way
 
-  constexpr Pattern pattern() const { return {gives, gets, combines}; }
+  constexpr Pattern pattern() const { return {gives, gets, combines, combines_landed()}; }
   constexpr bool from_root() const { return pattern().from_root(); }
   constexpr bool to_root() const { return pattern().to_root(); }
   // The root is the caller's choice, and its death matters. It ends a reduce (only the root has the result), and a

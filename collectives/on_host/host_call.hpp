@@ -45,7 +45,7 @@ struct HostShortcut {
   std::uint64_t bytes = 0;
   std::uint64_t from = 0, taken = 0, taken_count = 0;  // of a sum: this rank's share, in bytes, and its carriers
   Combiner::Kernel kernel = nullptr;
-  enum class Reads : std::uint8_t { nobody, root, all } reads = Reads::nobody;  // whose data are needed here
+  enum class Reads : std::uint8_t { nobody, root, up_to_own, all } reads = Reads::nobody;  // whose data are needed here
   bool gives = false;
   bool is_inline = true;      // else V says where the data are
   HostPlaces places;          // for this rank's, if they are not inline
@@ -68,8 +68,9 @@ struct HostData {
 
 struct HostResult {
   Outcome outcome = Outcome::success;
-  Rank culprit = no_rank;          // mismatch, no_memory
-  std::uint32_t contributors = 0;  // where this rank needs what all give; else without meaning
+  Rank culprit = no_rank;  // mismatch, no_memory
+  std::uint32_t contributors =
+      0;  // of those whose data this rank needs, if these are not the root's; else without meaning
 };
 
 // The same on all ranks, but for me and patience.

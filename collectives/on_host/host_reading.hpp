@@ -93,6 +93,8 @@ class HostReading {
 
   // ---- values
 
+  // This rank needs the values of ranks below this one alone; or of the root.
+  Rank end() const { return call_.pattern.is_prefix ? seat_.me + 1 : seat_.ranks; }
   bool is_there(Rank x) const { return is_stamped(x, cell_); }
   // V[x] is there, or never will be, as x is proved dead. Only after that a reader looks whether it is there.
   bool is_settled(Rank x) const { return is_there(x) || memory_.is_dead(x); }
@@ -120,11 +122,26 @@ class HostReading {
     merge(its, result);
     return its.outcome == Outcome::success;
   }
-  // The result of all ranks, once all are settled.
+  // The result of all ranks that are needed, once they are settled.
   HostResult result_of_all() const {
     HostResult all;
-    for (Rank x = 0; x < seat_.ranks; ++x) add_note(x, all);
+    for (Rank x = 0; x < end(); ++x) add_note(x, all);
     return all;
+  }
+
+  // The ranks that this rank waits for: use(rank). Those that haven't given what it needs. If all have, those that
+  // aren't at its end: they are to combine chunks, or read what this rank lends. In rank order.
+  template <class Use>
+  void for_each_awaited(Use use) const {
+    const bool from_one = call_.pattern.from_root();
+    bool any = false;
+    for (Rank x = 0; x < end(); ++x) {
+      if ((from_one && x != call_.root) || is_settled(x)) continue;
+      any = true;
+      use(x);
+    }
+    for (Rank x = 0; x < seat_.ranks && !any; ++x)
+      if (x != seat_.me && memory_.load(x, HostLayout::through()) < stamp() && !memory_.is_dead(x)) use(x);
   }
 
   // ---- sums

@@ -129,7 +129,7 @@ class HostStage {
     if (from_one && (!is_root || !call.takes_all()))
       way.reads = HostShortcut::Reads::root;
     else if (!from_one && (!to_one || is_root))
-      way.reads = HostShortcut::Reads::all;
+      way.reads = call.pattern.is_prefix ? HostShortcut::Reads::up_to_own : HostShortcut::Reads::all;
     way.is_inline = layout_.is_inline(bytes);
     way.apart = static_cast<OperationNumber>(layout_.banks);
     if (way.gives && !way.is_inline && HostLayout::words_of(bytes) <= places.words) {
@@ -170,6 +170,7 @@ class HostStage {
 
   // The contributors of an operation that has just ended by its shortcut; of a reduce at its root.
   std::uint32_t contributors(const HostShortcut& way) const {
+    if (way.reads == HostShortcut::Reads::up_to_own) return static_cast<std::uint32_t>(givers_up_to_own().size());
     return way.reads == HostShortcut::Reads::all ? static_cast<std::uint32_t>(givers_.size()) : 1;
   }
 
@@ -227,20 +228,10 @@ class HostStage {
     return any;
   }
 
-  // The ranks that an operation of this rank waits for: use(rank). Those that haven't given what this rank reads. If
-  // all have, those that aren't at its end: they are to combine chunks, or read what this rank lends. In rank order.
+  // HostReading's, of an operation of this rank.
   template <class Memory, class Use>
   void for_each_awaited(Memory& memory, OperationNumber number, Use use) const {
-    const HostReading<Memory> all = reading(memory, number);
-    const bool from_one = all.call().pattern.from_root();
-    bool any = false;
-    for (Rank x = 0; x < seat_.ranks; ++x) {
-      if ((from_one && x != all.call().root) || all.is_settled(x)) continue;
-      any = true;
-      use(x);
-    }
-    for (Rank x = 0; x < seat_.ranks && !any; ++x)
-      if (x != seat_.me && memory.load(x, HostLayout::through()) < host_stamp(number) && !memory.is_dead(x)) use(x);
+    reading(memory, number).for_each_awaited(use);
   }
 
   // Where the data of the operation that is posted next are to be; if they are there, its given.data is null.
@@ -338,7 +329,7 @@ class HostStage {
         return false;
     }
     if (read.empty()) return !call.pattern.to_root() || !memory.is_dead(call.root);
-    if (!call.pattern.from_root()) note_posted_by_all(number);
+    if (way.reads == HostShortcut::Reads::all) note_posted_by_all(number);
     return deliver_at_once(memory, number, cell, call, way, read);
   }
   template <class Memory>
@@ -385,16 +376,15 @@ class HostStage {
     return tree_->is_flat() || call.pattern.to_root() ? has_all_values(all) && sum_up(all) : climb(all);
   }
 
-  // Every V is there, or its owner is dead and left none.
+  // Every V that is needed is there, or its owner is dead and left none.
   template <class Memory>
   bool has_all_values(const HostReading<Memory>& all) {
     Rank& seen = at(all.number()).seen;
     Rank x = seen;
-    while (x < seat_.ranks && (all.is_there(x) || note_if_absent(all, x))) ++x;
+    while (x < all.end() && (all.is_there(x) || note_if_absent(all, x))) ++x;
     seen = x;
-    if (x < seat_.ranks) return false;
-    note_posted_by_all(all.number());
-    return true;
+    if (x == seat_.ranks) note_posted_by_all(all.number());
+    return x == all.end();
   }
   // True: x is dead. If it has not given this, it gives nothing more: each posts t after all before it.
   template <class Memory>
@@ -406,7 +396,11 @@ class HostStage {
   // The ranks whose data this rank needs, of an operation not before givers_from_.
   std::span<const Rank> read_by(const HostCall& call, const HostShortcut& way) const {
     if (way.reads == HostShortcut::Reads::all) return givers_;
+    if (way.reads == HostShortcut::Reads::up_to_own) return givers_up_to_own();
     return {&call.root, way.reads == HostShortcut::Reads::root ? 1u : 0u};
+  }
+  std::span<const Rank> givers_up_to_own() const {
+    return {givers_.begin(), std::ranges::upper_bound(givers_, seat_.me)};
   }
   void note_posted_by_all(OperationNumber number) {
     const auto window = static_cast<OperationNumber>(seat_.window);
@@ -421,10 +415,10 @@ class HostStage {
   template <class Memory>
   bool take_blocks(const HostReading<Memory>& all) {
     HostResult result = all.result_of_all();
-    for (Rank x = 0; x < seat_.ranks && result.outcome == Outcome::success; ++x)
+    for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x)
       if (all.is_there(x) && !all.memory().expects_block(all.number(), x, all.note_of(x).count))
         result = {Outcome::mismatch, x, 0};
-    for (Rank x = 0; x < seat_.ranks && result.outcome == Outcome::success; ++x) {
+    for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x) {
       if (!all.is_there(x)) continue;
       const std::uint64_t bytes = all.note_of(x).count;
       all.memory().deliver_block(all.number(), x, all.memory().read(x, all.value_place(x, bytes), bytes), bytes);

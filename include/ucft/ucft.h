@@ -554,13 +554,15 @@ UCFT_API ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* r
                                      const ucft_coll_options_t* options, ucft_result_t* result);
 /* Combines, on rank r, send of the ranks 0 to r, in their order. send and recv must not overlap, unless it is in place.
  * All ranks together give at most 2 GiB - 1 bytes.
- * If ranks die: a dead rank's value is in the results of all ranks behind it, or in nobody's. result->missing names
- * those that are in nobody's, whatever options.failure_info is. So the results are those of one list of ranks. An
- * average is that of the values that are in it; result->contributors counts those of all ranks. */
+ * If ranks die: a dead rank's value is in the results of all ranks behind it, or in nobody's. So the results are those
+ * of one list of ranks. result->contributors counts the values in this rank's result; an average is that of these.
+ * result->missing names the ranks up to r whose values are in nobody's result, whatever options.failure_info is.
+ * Where all ranks share memory, a rank waits for those up to its own alone. It learns nothing of arguments that differ
+ * on the ranks behind it; those learn it. */
 UCFT_API ucft_status_t ucft_scan(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                  ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result);
 /* A scan of the ranks before this one: 0 to r - 1. Where none of these has contributed, as on rank 0, recv is left as
- * it was. On rank 0 it may be NULL. */
+ * it was. On rank 0 it may be NULL. result->contributors and missing are of these ranks, too. */
 UCFT_API ucft_status_t ucft_exscan(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                    ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result);
 /* Waits for all ranks: returns once every rank that has not failed has entered. */

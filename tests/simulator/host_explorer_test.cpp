@@ -30,7 +30,7 @@ HostCall call(Pattern pattern, Rank root = 0, std::uint64_t count = 1) {
   return it;
 }
 const HostCall allreduce = call(Allreduce::row.pattern()), barrier = call(Allreduce::row.pattern(), 0, 0),
-               allgather = call(Allgather::row.pattern());
+               allgather = call(Allgather::row.pattern()), scan = call(Scan::row.pattern());
 HostCall broadcast(Rank root) { return call(Broadcast::row.pattern(), root); }
 HostCall reduce(Rank root) { return call(Reduce::row.pattern(), root); }
 HostCall gather(Rank root) { return call(GatherToRoot::row.pattern(), root); }
@@ -95,6 +95,13 @@ TEST(HostExplorer, RunningAllreducesOfThreeRanksInAllOrders) {
 
 TEST(HostExplorer, AnAllgatherOfThreeRanksOfWhomOneDies) {
   explore_all({.ranks = 3, .program = {allgather}, .max_deaths = 1}, 5000);
+}
+
+TEST(HostExplorer, AScanWaitsForTheRanksUpToItsOwn) {
+  explore_all({.ranks = 3, .program = {scan}, .max_deaths = 2}, 2000);
+  explore_all({.ranks = 2, .window = 2, .banks = 4, .program = {scan, scan, barrier, scan}}, 1000);
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {scan, scan, scan, scan}}, 1000);
+  explore_all({.ranks = 2, .program = {call(Scan::row.pattern(), 0, 2), scan}, .areas = 1}, 1000);
 }
 
 // What the others compare with all orders: by themselves they find what is broken, too.
@@ -374,7 +381,7 @@ TEST(HostExplorer, ChunksOfTheDeadAreCombinedByAll) {
 
 // Leaving early: the others' operations complete without it, and its memory stays until all have left.
 TEST(HostExplorer, ARankThatLeavesBeforeTheOthers) {
-  for (const HostCall& each : {allreduce, allgather, broadcast(0), broadcast(1), reduce(0), reduce(1), gather(1)})
+  for (const HostCall& each : {allreduce, allgather, scan, broadcast(0), broadcast(1), reduce(0), reduce(1), gather(1)})
     explore_all({.ranks = 2, .program = {each, each}, .max_deaths = 1, .max_leavers = 1}, 300);
   for (int degree : {0, 1})
     explore_all({.ranks = 2,
@@ -409,13 +416,13 @@ TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
 
 TEST(HostExplorer, OneWithoutMemoryIsNamedByAll) {
   for (const HostCall& each :
-       {allreduce, allgather, broadcast(1), large(Allreduce::row.pattern()), large(Allgather::row.pattern())})
+       {allreduce, allgather, scan, broadcast(1), large(Allreduce::row.pattern()), large(Allgather::row.pattern())})
     for (int degree : {0, 1})
       explore_all({.ranks = 2, .degree = degree, .program = {each, barrier}, .areas = 1, .lacks = 1}, 500);
 }
 
 TEST(HostExplorer, WhoPostsSomethingElseHoldsNobodyUp) {
-  for (const HostCall& each : {allreduce, allgather, broadcast(0), broadcast(1), reduce(0), reduce(1),
+  for (const HostCall& each : {allreduce, allgather, scan, broadcast(0), broadcast(1), reduce(0), reduce(1),
                                large(Allreduce::row.pattern()), large(Broadcast::row.pattern())})
     for (int degree : {0, 1})
       for (bool in_length : {false, true}) {
@@ -438,8 +445,8 @@ TEST(HostExplorer, TheFirstOfThreePostsSomethingElse) {
 TEST(HostExplorer, LargerWorldsByChance) {
   std::vector<HostCall> program;
   for (int i = 0; i < 24; ++i)
-    program.push_back(std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather((i + 1) % 4), allgather,
-                                            barrier, large(Allreduce::row.pattern()),
+    program.push_back(std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather((i + 1) % 4),
+                                            i % 2 == 0 ? allgather : scan, barrier, large(Allreduce::row.pattern()),
                                             large(Reduce::row.pattern(), i % 4),
                                             large(Broadcast::row.pattern(), i % 3)}[i * 7 % 11 % 9]);
   program.push_back(barrier);
@@ -466,7 +473,7 @@ TEST(HostExplorer, LargerWorldsByChance) {
 // What the conditions are for, and that this explorer sees it.
 TEST(HostExplorer, ASuspicionIsNotAProof) {
   for (Rank ranks : {2, 3})
-    for (const HostCall& each : {allreduce, barrier, allgather, broadcast(0), reduce(0)}) {
+    for (const HostCall& each : {allreduce, barrier, allgather, scan, broadcast(0), reduce(0)}) {
       const HostPlan plan{.ranks = ranks, .program = {each}, .max_deaths = 0, .trusts_suspicions = true};
       EXPECT_NE(explore(plan, most_states).violation, "");
       EXPECT_NE(explore(reduced(plan), most_states).violation, "");

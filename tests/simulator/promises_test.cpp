@@ -161,6 +161,33 @@ TEST(Promises, EachRankTakesItsShare) {
   EXPECT_NE(it.wrong(), "") << "not of each live rank";
 }
 
+// Of the ranks up to its own. So a rank may have fewer than another, and is not to blame for what comes behind it.
+TEST(Promises, EachRankTakesItsPrefix) {
+  Case it(Kind::scan);
+  it.terms.pattern.is_prefix = true;
+  const auto wrong = [&](Rank rank, const std::vector<Rank>& of) {
+    it.set(of);
+    it.result.contributors = static_cast<std::uint32_t>(of.size());
+    it.result.missing_known = false;
+    return broken_promise(it.terms, rank, it.result, nullptr);
+  };
+  EXPECT_EQ(wrong(0, {0}), "");
+  EXPECT_EQ(wrong(1, {0, 1}), "");
+  EXPECT_EQ(wrong(2, {0, 1, 2}), "");
+  EXPECT_NE(wrong(1, {1}), "") << "lacks one before it";
+  EXPECT_NE(wrong(0, {0, 1}), "") << "has one behind it";
+  EXPECT_NE(wrong(3, {0, 1, 2, 3}), "") << "has one that never gave";
+  it.result.outcome = Outcome::no_memory;
+  it.result.culprit = it.terms.lacks = 1;
+  it.result.value.clear();
+  EXPECT_EQ(broken_promise(it.terms, 1, it.result, nullptr), "");
+  EXPECT_NE(broken_promise(it.terms, 0, it.result, nullptr), "") << "needs nothing of rank 1";
+  it.terms.lack_is_known = true;
+  it.result.outcome = Outcome::success;
+  EXPECT_EQ(wrong(0, {0}), "");
+  EXPECT_NE(wrong(1, {0, 1}), "") << "not all have memory for it";
+}
+
 TEST(Promises, AnErrorHasItsReason) {
   for (const CatalogueRow& row : catalogue) {
     Case it(row.kind);

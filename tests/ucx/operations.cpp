@@ -85,11 +85,16 @@ struct Named {
     result.missing_capacity = size_;
   }
   void take(int iteration) {
-    if (result.missing_count + static_cast<int>(result.contributors) != size_)
+    take(iteration, size_);
+    for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
+  }
+  // Of a result of so many ranks.
+  void take(int iteration, int ranks) {
+    if (result.missing_count + static_cast<int>(result.contributors) != ranks)
       wrong("iteration {}: {} missing, {} contributors", iteration, result.missing_count, result.contributors);
     missing.resize(static_cast<std::size_t>(result.missing_count));
     if (has(rank_)) wrong("iteration {}: this rank itself is missing", iteration);
-    for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
+    if (!missing.empty() && missing.back() >= ranks) wrong("iteration {}: a rank that can't be missing is", iteration);
   }
   bool has(int rank) const { return std::binary_search(missing.begin(), missing.end(), rank); }
 };
@@ -246,16 +251,21 @@ void scan(int iteration, std::size_t count) {
   check(with_own ? ucft_scan(comm, from, out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, &named.result)
                  : ucft_exscan(comm, from, out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, &named.result),
         "scan");
-  named.take(iteration);
-  bool any = false;
-  for (int rank = 0; rank < rank_ + with_own; ++rank) any |= !named.has(rank);
+  const int ranks = rank_ + with_own;
+  named.take(iteration, ranks);
   for (std::size_t i = 0; i < count; ++i) {
     std::uint64_t sum = 0;
-    for (int rank = 0; rank < rank_ + with_own; ++rank)
+    for (int rank = 0; rank < ranks; ++rank)
       if (!named.has(rank)) sum += word_of(rank, i);
-    if (out[i] != (any ? sum : before[i])) wrong("iteration {}: word {} of the scan is {}", iteration, i, out[i]);
+    if (out[i] != (named.result.contributors > 0 ? sum : before[i]))
+      wrong("iteration {}: word {} of the scan is {}", iteration, i, out[i]);
   }
   if (out.back() != hole) wrong("iteration {}: written behind the scan", iteration);
+  // Each rank knows of those up to its own. A value is in all of their results, or in none.
+  std::uint64_t known[2] = {};
+  for (int rank = 0; rank < ranks; ++rank) known[named.has(rank)] |= std::uint64_t{1} << rank;
+  check(ucft_allreduce(comm, UCFT_IN_PLACE, known, 2, UCFT_UINT64, UCFT_BOR, nullptr, nullptr), "who is in a scan");
+  if ((known[0] & known[1]) != 0) wrong("iteration {}: a value is in the scan of some ranks alone", iteration);
 }
 
 void gather(int iteration, int root, std::size_t count) {

@@ -76,6 +76,14 @@ TEST(JobView, ABroadcastWaitsForItsRootAlone) {
   EXPECT_EQ(job.awaited_by(0, communicator), (Ranks{1, 2}));
 }
 
+TEST(JobView, AScanWaitsForTheRanksBeforeItAlone) {
+  JobView job = job_of({{2, 2}, {3, 2}, {2, 2}});
+  repost(job, 1, {7, Outcome::success, 8, bits_of(Kind::scan, DataType::int32, Operator::sum)});
+  EXPECT_EQ(job.awaited_by(1, communicator), (Ranks{0}));
+  job.ranks.at(1).parts.at(communicator).by_messages = true;
+  EXPECT_EQ(job.awaited_by(1, communicator), (Ranks{0, 2}));
+}
+
 TEST(JobView, OfRanksElsewhereThoseThatItNeedsAreAwaited) {
   JobView job = job_of({{3, 2}, {2, 2}, {2, 2}});
   for (std::int32_t rank : {1, 2}) job.ranks.at(rank).is_afar = true;

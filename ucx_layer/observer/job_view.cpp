@@ -236,13 +236,14 @@ std::vector<std::int32_t> JobView::awaited_by(std::int32_t rank, std::uint32_t c
   if (own == waiting.parts.end() || !own->second.is_in_operation()) return late;
   const OperationNumber number = own->second.finished;
   const PartView::Posted* const posted = own->second.find(number);
-  const bool by_messages = own->second.by_messages,
-             from_root = posted != nullptr && row_in(posted->note).from_root() && !by_messages;
+  Pattern pattern = Allreduce::row.pattern();  // by messages, or if it is not known: all need all
+  if (posted != nullptr && !own->second.by_messages) pattern = row_in(posted->note).pattern();
   for (const auto& [other, view] : ranks) {
     const auto part = view.parts.find(communicator);
     if (part == view.parts.end() || part->second.posted > number || view.has_failed || view.has_left || view.is_out)
       continue;
-    if (from_root && part->second.rank != posted->root) continue;
+    if (pattern.from_root() && part->second.rank != posted->root) continue;
+    if (pattern.is_prefix && part->second.rank > own->second.rank) continue;
     if (view.is_afar && std::ranges::find(own->second.needs, other) == own->second.needs.end()) continue;
     late.push_back(other);
   }

@@ -74,6 +74,15 @@ void Request::place_blocks(std::span<const std::byte> blocks, Rank ranks) {
     else
       missing.push_back(rank);
   missing_count = static_cast<std::int32_t>(missing.size());
+  leave_out_later_ranks(ranks);
+}
+
+void Request::leave_out_later_ranks(Rank ranks) {
+  if (landing == nullptr || !missing_known) return;
+  const Rank end = landing->end(ranks);
+  std::erase_if(missing, [end](Rank rank) { return rank >= end; });
+  missing_count = static_cast<std::int32_t>(missing.size());
+  contributors = static_cast<std::uint32_t>(end - missing_count);
 }
 
 void Request::give_up(ucft_status_t why) {

@@ -150,6 +150,8 @@ struct Request {
   // Into the caller's memory: the whole result, of so many ranks. Of blocks a set, where a block that
   // does not fit its place makes the outcome a mismatch.
   void copy_result(std::span<const std::byte> result, Rank ranks);
+  // Of a scan, which has ended: its contributors, and the missing, are of the ranks that its result may be of.
+  void leave_out_later_ranks(Rank ranks);
   // There is no outcome.
   void give_up(ucft_status_t why);
 

@@ -300,6 +300,7 @@ void HostEngine::complete_alone(Request& request) const {
       copy(static_cast<std::byte*>(request.receive), from, bytes);
   }
   request.take_outcome({Outcome::success, 1, 1, no_rank}, 0, 1);
+  request.leave_out_later_ranks(1);
   request.state = Request::State::complete;
 }
 
@@ -469,9 +470,10 @@ void HostEngine::note_outcome(Request& request, OperationNumber number, std::uin
 }
 
 void HostEngine::name_missing(Request& request, OperationNumber number) {
-  if (request.missing_count <= 0 || !request.missing_known) return;
-  for (Rank rank = 0; rank < size_; ++rank)
+  if (!request.missing_known) return;
+  for (Rank rank = 0; rank < size_ && request.missing_count > 0; ++rank)
     if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);
+  request.leave_out_later_ranks(size_);
 }
 
 void HostEngine::complete(OperationNumber number) {

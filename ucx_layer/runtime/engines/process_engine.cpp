@@ -352,6 +352,8 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
       context_.transport().buffers().retain(needed.value = decision.value);
     else
       request.copy_result(value, communicator_.size());
+  } else {
+    request.leave_out_later_ranks(communicator_.size());
   }
   if (part.has_mismatch()) {
     request.give_up(UCFT_ERR_MISMATCH);
