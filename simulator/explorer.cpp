@@ -92,11 +92,22 @@ std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, 
   return sends;
 }
 
+// The pieces of the streams to all others, and the messages that close.
+std::int64_t sends_of_exchange(Rank rank, Rank ranks, const Optimism& optimism) {
+  auto sends = ranks > 2 ? static_cast<std::int64_t>(Optimism::steps(ranks)) : 0;
+  for (Rank to = 0; to < ranks; ++to) {
+    const std::uint64_t bytes = (1 + exchanged(rank, to).size()) * sizeof(std::uint64_t);
+    if (to != rank) sends += static_cast<std::int64_t>((bytes + optimism.piece_bytes - 1) / optimism.piece_bytes);
+  }
+  return sends;
+}
+
 }  // namespace
 
 std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   const CatalogueRow& row = arguments.row();
   if (ranks < 2) return 0;
+  if (row.goes_straight) return sends_of_exchange(rank, ranks, optimism);
   if (row.from_root()) {
     const bool is_long = arguments.bytes() > optimism.piece_bytes && !optimism.goes_whole(arguments.bytes(), ranks);
     return is_long && !arguments.by_gossip() ? sends_in_pieces(rank, ranks, arguments, optimism) : 0;
@@ -164,7 +175,8 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
       sends +=
           sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
     if (disseminates) sends += ballots * correction_sends(plan, arguments);
-    if (plan.optimistic.begins) sends += sends_optimistic(rank, plan.ranks, arguments, plan.optimistic);
+    if (plan.optimistic.begins || arguments.row().goes_straight)
+      sends += sends_optimistic(rank, plan.ranks, arguments, plan.optimistic);
   }
   // The word that it leaves, and the answer to those of others.
   if (plan.ends || !plan.leaves.empty()) sends += 2 * (plan.ranks - 1);

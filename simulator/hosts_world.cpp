@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "simulator/exchanged.hpp"
+
 namespace ucft::detail::simulator {
 
 std::string describe(const HostsPlan& plan) {
@@ -250,7 +252,9 @@ ProcessContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call
   const bool root_is_here = host_of(root) == host_of(rank), root_gave = given[static_cast<std::size_t>(root)];
   contribution.has_value = arguments.row().collects || (root_is_here && root_gave);
   contribution.root_died = !arguments.row().collects && root_is_here && !root_gave;
+  ExchangeInput exchange;
   const auto add = [&](Rank other) {
+    if (arguments.row().goes_straight) return exchange.add(other, plan_.hosts.back() + 1);
     const std::vector<std::byte> part = input_of(arguments_of(host_of(rank), call), other, call);
     if (arguments.row().combines == Combines::blocks)
       return static_cast<void>(value.insert(value.end(), part.begin(), part.end()));
@@ -263,6 +267,11 @@ ProcessContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call
     ++contribution.contributors;
     add(other);
   });
+  if (arguments.row().goes_straight) {
+    value.swap(exchange.bytes);
+    contribution.shares.swap(exchange.shares);
+    contribution.room_bytes = room_of_exchange(ranks(), host_of(rank));
+  }
   contribution.value = value;
   return contribution;
 }
@@ -341,6 +350,11 @@ Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber numb
   here.named[call] = decision.list_length;
   result.missing_known = here.member.missing(number, result.missing);
   const Arguments& arguments = arguments_of(host_of(rank), call);
+  if (arguments.row().goes_straight) {
+    if (result.outcome == Outcome::success)
+      read_exchange(operation, value, here.buffers, plan_.hosts.back() + 1, ranks(), result);
+    return result;
+  }
   if (!value.empty() && (!arguments.row().to_root() || rank == arguments.root)) {
     result.value.resize(value.size() / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), value.data(), value.size());
@@ -391,6 +405,7 @@ Terms HostsWorld::terms_of(std::size_t call) const {
   const Arguments& arguments = plan_.program[call];
   const bool any_died = survivors().size() < plan_.hosts.size();
   Terms terms = simulator::terms_of(arguments, ranks(), call);
+  if (terms.given_to) terms.given_to = [this](Rank from, Rank to) { return exchanged(from, host_of(to)); };
   terms.failures = failed_hosts();
   for (Rank rank = 0; rank < ranks(); ++rank) {
     // A rank's that leaves in order is in it, but in a reduce in which some rank dies.

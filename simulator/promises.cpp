@@ -166,6 +166,16 @@ std::string disagreement(const Result& result, const Result& reference) {
 
 std::string broken_promise(const Terms& terms, Rank rank, const Result& result, const Result* reference) {
   if (!result.finished) return "never finished";
+  if (terms.given_to) {
+    Terms its = terms;
+    its.given = [&terms, rank](Rank from) { return terms.given_to(from, rank); };
+    its.given_to = nullptr;
+    its.pattern = Allgather::row.pattern();
+    Result alike = result;
+    if (reference != nullptr) alike.value = reference->value;
+    std::string wrong = reference == nullptr ? "" : disagreement(alike, *reference);
+    return wrong.empty() ? broken_promise(its, rank, result, nullptr) : wrong;
+  }
   if (terms.pattern.is_prefix) {
     if (result.outcome == Outcome::no_memory && result.culprit > rank)
       return named("blames later rank ", result.culprit);
@@ -234,18 +244,24 @@ void set_lengths(std::vector<Arguments>& program, Rank ranks) {
   std::uint64_t all = 0;
   for (Rank rank = 0; rank < ranks; ++rank) all += block_words(rank);
   for (Arguments& arguments : program)
-    if (arguments.row().has_own_lengths()) arguments.count = all, arguments.blocks = ranks;
+    if (arguments.row().has_own_lengths())
+      arguments.count = all, arguments.blocks = ranks;
+    else if (arguments.row().goes_straight)
+      Exchange::put_into(arguments, ranks);
 }
 
 Terms terms_of(const Arguments& arguments, Rank ranks, std::size_t operation) {
   Pattern pattern = arguments.row().pattern();
   pattern.is_prefix = false;  // what is agreed on is whole; each rank takes its part of that
+  const bool goes_straight = arguments.row().goes_straight;
   return {.pattern = pattern,
           .root = arguments.root,
           .f = arguments.f,
-          .lists_missing = arguments.failure_info == FailureInfo::list || arguments.row().has_own_lengths(),
+          .lists_missing =
+              arguments.failure_info == FailureInfo::list || arguments.row().has_own_lengths() || goes_straight,
           .parts = std::vector<Part>(static_cast<std::size_t>(ranks), Part::may),
-          .given = [&arguments, operation](Rank rank) { return words_of(arguments, rank, operation); }};
+          .given = [&arguments, operation](Rank rank) { return words_of(arguments, rank, operation); },
+          .given_to = goes_straight ? exchanged : nullptr};
 }
 
 Terms terms_of_numbers(const Arguments& arguments, Rank ranks) {

@@ -46,6 +46,8 @@ struct Terms {
   bool lack_is_known = false;  // then there is no result for ranks that would have read what it gives
 
   std::function<Share(Rank)> share{};  // of a sum, that each rank takes; none: all take it whole
+  // The words that a rank gives to that one, where each gets its own: a result is a set of such blocks. Else none.
+  std::function<std::vector<std::uint64_t>(Rank from, Rank to)> given_to{};
 
   Part& part(Rank rank) { return parts[static_cast<std::size_t>(rank)]; }
   Part part(Rank rank) const { return parts[static_cast<std::size_t>(rank)]; }
@@ -64,6 +66,11 @@ std::string wrong_contents(const Terms& terms, const Result& result);
 inline std::uint64_t contribution_of(Rank rank) { return std::uint64_t{1} << rank; }
 // To an allgather: a block of so many words, each contribution_of(rank). The plan's count is not used. Some give none.
 inline std::uint64_t block_words(Rank rank) { return static_cast<std::uint64_t>(rank + 1) % 3; }
+// To that process, in an exchange.
+inline std::vector<std::uint64_t> exchanged(Rank from, Rank to) {
+  const auto words = static_cast<std::size_t>(from + 2 * to) % 3;
+  return std::vector<std::uint64_t>(words, 1000 * contribution_of(from) + static_cast<std::uint64_t>(to));
+}
 // The word that the root of a broadcast sends.
 inline std::uint64_t broadcast_data(Rank root, std::size_t operation) {
   return 1000 * (operation + 1) + static_cast<std::uint64_t>(root);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "collectives/catalogue/blocks.hpp"
+#include "simulator/exchanged.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -206,8 +207,20 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
     landing.resize(arguments.count);
     memory.landing = buffers.adopt(reinterpret_cast<std::byte*>(landing.data()), arguments.bytes(), 0);
   }
+  if (arguments.row().goes_straight) {
+    memory.room = buffers.allocate(room_of_exchange(plan_.ranks, rank));
+    memory.lacks |= memory.room == no_buffer;
+  }
   if (memory.lacks || !is_one_of(arguments.row().gives, is_root)) return memory;
-  const std::vector<std::byte> input = input_of(arguments, rank, index);
+  std::vector<std::byte> input;
+  if (arguments.row().goes_straight) {
+    ExchangeInput mine;
+    mine.add(rank, plan_.ranks);
+    input.swap(mine.bytes);
+    memory.shares.swap(mine.shares);
+  } else {
+    input = input_of(arguments, rank, index);
+  }
   memory.input = buffers.whole(buffers.copy_in(input.data(), input.size()));
   memory.lacks = !memory.input;
   return memory;
@@ -331,6 +344,13 @@ Result World::read_result(Rank rank, const Operation& operation) {
   if (decision.value) {
     result.value.resize(decision.value.bytes / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), here.buffers.data(decision.value), decision.value.bytes);
+  }
+  if (operation.row().goes_straight) {
+    result.value.clear();
+    if (result.outcome != Outcome::success) return result;
+    const Slice value = operation.value();
+    read_exchange(operation, {here.buffers.data(value), value.bytes}, here.buffers, plan_.ranks, plan_.ranks, result);
+    return result;
   }
   result.missing_known = !decision.truncated;
   result.missing = operation.members().excluded();

@@ -1,6 +1,7 @@
 #include "collectives/among/operation.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace ucft::detail {
@@ -8,6 +9,8 @@ namespace ucft::detail {
 std::vector<Rank> Operation::awaited() const {
   std::vector<Rank> ranks;
   if (!started_ || finished_) return ranks;
+  if (row_->goes_straight) exchange_.add_awaited(ballots_, ranks);
+  if (joins_later_) return ranks;
   optimistic_.add_awaited(ballots_, ranks);
   for (const Arrivals* arrivals : {&up_correction_.group(), &up_correction_.children(), &gather_.replies()})
     for (const Arrivals::Peer& peer : arrivals->peers())
@@ -33,6 +36,7 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
     decision_.first_decided = decision_.accepted = ballots_.first();
     return give_up(Outcome::root_failed, out.buffers());
   }
+  if (row_->goes_straight) return begin_exchange(out);
   if (OptimisticBallot::fits(arguments, ballots_)) return join_optimistic(out);
   ballots_.promise(ballots_.first());
   if (!row_->disseminates && ballots_.promised() != arguments.root) return give_up(Outcome::root_failed, out.buffers());
@@ -45,7 +49,8 @@ void Operation::on_message(const Message& message, Outbox& out) {
   if (message.signature != blank_.signature || !has_right_length(message)) return on_mismatch(message, out);
   if (message.phase == Phase::waiting) return;
   if (ballots_.promised() == no_rank || all_have_it_ || !members().contains(message.peer)) return;
-  if (OptimisticBallot::has(message.phase)) return on_optimistic(message, out);
+  if (OptimisticBallot::has(message.phase))
+    return row_->goes_straight ? on_exchange(message, out) : on_optimistic(message, out);
   if (!members().contains(message.attempt)) return;
   if (message.phase == Phase::ask) return on_ask(message, out);
   if (ballots_.before(message.attempt, ballots_.promised())) return;  // of a root that has failed
@@ -56,7 +61,7 @@ void Operation::on_message(const Message& message, Outbox& out) {
     case Phase::decided: return deliver(message, out);
     default: break;
   }
-  if (message.attempt != ballots_.promised()) return store(message, out.buffers());
+  if (message.attempt != ballots_.promised() || joins_later_) return store(message, out.buffers());
   if (message.phase == Phase::gather) return on_gather(message, out);
   on_contribution(message, out);
 }
@@ -108,7 +113,12 @@ void Operation::on_failure(Rank rank, Outbox& out) {
       return;
     }
     ballots_.promise(rank);
+    joins_later_ = false;
     return join(out);
+  }
+  if (joins_later_) {
+    dissemination_.on_failure(rank, ballots_);
+    return go_on_with_exchange(out);
   }
   const bool was_awaited = up_correction_.on_failure(rank), was_asked = gather_.on_failure(rank);
   ask_if_cut_off(out);
@@ -140,13 +150,16 @@ void Operation::reset(Buffers& buffers) {
   inbox_.clear();
   clear_arrivals(buffers);
   optimistic_.clear(buffers);
+  exchange_.clear(buffers);
+  buffers.release(std::exchange(set_, {}));
+  buffers.release(memory_.room);
   buffers.release(memory_.input);
   buffers.release(memory_.result);
   buffers.release(memory_.landing);
   buffers.release(memory_.missing);
   memory_ = Memory{};
   decision_.release(buffers);
-  started_ = finished_ = delivered_ = root_decided_ = mismatch_told_ = all_have_it_ = is_taken_ = false;
+  started_ = finished_ = delivered_ = root_decided_ = mismatch_told_ = all_have_it_ = is_taken_ = joins_later_ = false;
   ballots_.end();
   dissemination_.reset();
   attempts_ = 0;
@@ -226,10 +239,16 @@ void Operation::clear_optimistic(Buffers& buffers) {
 
 // Takes part in the promised ballot: with what was decided, if this rank knows it, else with its input.
 void Operation::join(Outbox& out) {
-  ++attempts_;
+  attempts_ += !joins_later_;
   clear_optimistic(out.buffers());
   plan_.make(ballots_, arguments_.f, arguments_.shape);
+  joins_later_ = row_->goes_straight && !delivered_ && !exchange_.has_all_that_live(ballots_);
+  if (joins_later_) {
+    up_correction_.join();
+    return dissemination_.join();
+  }
   contribute(up_correction_.join());
+  if (row_->goes_straight) give_set(up_correction_.join(), out.buffers());
   root_decided_ = false;
   gather_.clear(out.buffers());
   dissemination_.join();
@@ -273,6 +292,64 @@ void Operation::contribute(Message& mine) const {
     mine.flags = static_cast<std::uint8_t>(has_value | (memory_.missing_truncated ? list_truncated : 0));
     if (memory_.lacks) mine.blame(lacking());
   }
+}
+
+// ---- an exchange ----
+
+void Operation::begin_exchange(Outbox& out) {
+  Message blank = blank_;
+  blank.prev = prev_;
+  exchange_.start(blank, memory_.input, memory_.shares, memory_.room, memory_.lacks ? lacking() : no_rank, ballots_,
+                  out);
+  if (ballots_.any_member_failed()) {
+    ballots_.promise(ballots_.first());
+    join(out);
+  } else {
+    ++attempts_;
+    ballots_.promise_optimistic();
+    go_on_with_exchange(out);
+  }
+  drain_inbox(out);
+}
+
+void Operation::on_exchange(const Message& message, Outbox& out) {
+  if (!follows_the_same(message) || finished_) return;
+  if (!exchange_.accepts(message)) return on_mismatch(message, out);
+  exchange_.on_message(message, out.buffers());
+  go_on_with_exchange(out);
+}
+
+void Operation::go_on_with_exchange(Outbox& out) {
+  if (joins_later_ && exchange_.has_all_that_live(ballots_)) return join(out);
+  if (finished_ || !ballots_.is_optimistic() || !exchange_.close(ballots_, out)) return;
+  Buffers& buffers = out.buffers();
+  if (const Rank lacking = exchange_.first_lacking(); lacking != no_rank) {
+    decision_.lack_memory(lacking);
+  } else {
+    const std::vector<std::uint64_t> set = exchange_.set(arguments_.count);
+    decision_.value = buffers.whole(std::exchange(memory_.result, no_buffer));
+    std::memcpy(buffers.data(decision_.value), set.data(), arguments_.bytes());
+  }
+  decision_.first_decided = decision_.accepted = optimistic_ballot;
+  delivered_ = true;
+  finish(buffers);
+}
+
+// The set of members whose streams this rank has. It has joined a ballot with what it has decided, or gives this.
+void Operation::give_set(Message& mine, Buffers& buffers) {
+  if (delivered_ || memory_.lacks) return;
+  const std::vector<std::uint64_t> set = exchange_.set(arguments_.count);
+  buffers.release(std::exchange(set_, buffers.whole(buffers.copy_in(set.data(), arguments_.bytes()))));
+  mine.value = set_;
+  if (!set_) mine.blame(lacking());
+}
+
+const PersonalExchange::Stream* Operation::stream_of(Rank member, const Buffers& buffers) const {
+  if (decision_.outcome != Outcome::success || !decision_.value) return nullptr;
+  std::uint64_t word = 0;
+  const auto at = static_cast<std::uint64_t>(member) / 64 * sizeof word;
+  std::memcpy(&word, buffers.data(decision_.value) + at, sizeof word);
+  return (word >> member % 64 & 1) != 0 ? &exchange_.stream(member) : nullptr;
 }
 
 // Messages that came before the operation was started, or for a later ballot. A message that is still too early is
@@ -410,6 +487,7 @@ void Operation::deliver(const Message& message, Outbox& out) {
     up.flags = is_unclean;
     up_correction_.pass_up_nothing(up, plan_, out);
   }
+  joins_later_ = false;
   finish(out.buffers());
 }
 
@@ -419,6 +497,7 @@ void Operation::finish(Buffers& buffers) {
   clear_arrivals(buffers);
   buffers.release(std::exchange(memory_.result, no_buffer));
   buffers.release(std::exchange(memory_.landing, no_buffer));
+  buffers.release(std::exchange(memory_.room, no_buffer));
   if (!row_->disseminates) return;  // the root of a reduce may still ask for the input
   buffers.release(std::exchange(memory_.input, {}));
 }
@@ -488,6 +567,7 @@ void Operation::on_mismatch(const Message& message, Outbox& out) {
   decision_.culprit = culprit == me() ? message.peer : culprit;  // to this rank the others are those that differ
   decision_.accepted = ballots_.promised();
   delivered_ = root_decided_ = true;
+  joins_later_ = false;
   up_correction_.stop();
   optimistic_.clear(out.buffers());  // it never says that it has all of the result
   give_up(Outcome::mismatch, out.buffers());

@@ -5,6 +5,7 @@
 //   disseminates   dissemination: broadcast tree, correction, the backstop
 //   both           if the root dies the next rank takes over (Algorithm 5): ballots
 //   before these   optimistic_ballot: a plain schedule, until it is through or somebody has died
+//   beside these   personal_exchange: data that go straight to their readers. The ballots agree on whose count
 //
 // Sources: Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction" (Algorithms 1-5);
 // Küttler et al., "Corrected trees for reliable group communication". docs/algorithms.md explains the ballots, which
@@ -27,6 +28,7 @@
 #include "collectives/among/phases/dissemination.hpp"
 #include "collectives/among/phases/gather.hpp"
 #include "collectives/among/phases/optimistic_ballot.hpp"
+#include "collectives/among/phases/personal_exchange.hpp"
 #include "collectives/among/phases/up_correction.hpp"
 
 namespace ucft::detail {
@@ -42,6 +44,9 @@ class Operation {
     // The caller's own, where a sum that goes in blocks is made as soon as all have agreed to make one. When all have
     // it, it has landed: the decision has no value.
     BufferId landing = no_buffer;
+    // Of an exchange: how the input goes to whom, and room for what comes.
+    std::vector<PersonalExchange::Share> shares{};
+    BufferId room = no_buffer;
     // Of a process that is a host (among/process_replica.hpp):
     std::uint32_t contributors = 1;  // values in the input
     BufferId missing = no_buffer;    // its ranks whose values are not: entries of_living_host, so many
@@ -65,6 +70,7 @@ class Operation {
   // The caller has its result: forgets the value, as soon as no rank will ask for it.
   void let_go(Buffers& buffers) {
     is_taken_ = true;
+    exchange_.let_go_of_data(buffers);
     forget_if_through(buffers);
   }
 
@@ -82,6 +88,10 @@ class Operation {
   const Membership& members() const { return ballots_.members(); }
   bool all_have_it() const { return all_have_it_; }
   const Decision& decision() const { return decision_; }
+  // The part of the result that is here. Of an exchange it is streams of members, of which the decided set counts.
+  Slice value() const { return row_->goes_straight ? exchange_.data() : decision_.value; }
+  // The stream of a member that counts, in value(); of others nullptr.
+  const PersonalExchange::Stream* stream_of(Rank member, const Buffers& buffers) const;
   std::uint32_t attempts() const { return attempts_; }
   // The ranks whose messages this rank needs next, in no order: contributions; if it has those, the root's, with the
   // decision.
@@ -102,6 +112,10 @@ class Operation {
   void clear_optimistic(Buffers& buffers);
   void join(Outbox& out);
   void contribute(Message& mine) const;
+  void give_set(Message& mine, Buffers& buffers);
+  void begin_exchange(Outbox& out);
+  void on_exchange(const Message& message, Outbox& out);
+  void go_on_with_exchange(Outbox& out);
   void drain_inbox(Outbox& out);
   void advance(Outbox& out);
   void advance_member(Outbox& out);
@@ -146,6 +160,9 @@ class Operation {
   bool root_decided_ = false;  // in this ballot
   BallotPlan plan_;
   OptimisticBallot optimistic_;
+  PersonalExchange exchange_;
+  Slice set_;                 // that this rank has given in this ballot; a reference
+  bool joins_later_ = false;  // in the promised ballot: it has not what it needs to give
   UpCorrection up_correction_;
   Gather gather_;
   Dissemination dissemination_;

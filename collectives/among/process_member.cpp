@@ -78,7 +78,7 @@ void ProcessMember::report() {
   bool any = false;
   for (OperationNumber number : process_.completed()) {
     const OperationNumber call = process_.call_of(number);
-    const Slice value = process_.operation(number).decision().value;
+    const Slice value = process_.operation(number).value();
     if (process_.has_long_result(number)) {
       buffers_.retain(value);
       owed_.push_back({call, number, value});

@@ -53,7 +53,7 @@ void ProcessReplica::compute() {
 }
 
 bool ProcessReplica::has_long_result(OperationNumber number) const {
-  const Slice& value = operation(number).decision().value;
+  const Slice value = operation(number).value();
   const bool is_long = size_.has_replicas && call_of(number) != internal && value.bytes >= size_.long_bytes;
   assert(is_long || !deferred_.lead_to(value.buffer));
   return is_long;
@@ -162,6 +162,11 @@ Operation::Memory ProcessReplica::memory_for(const ProcessContribution& contribu
     memory.lacks = memory.result == no_buffer;
   }
   memory.lacks |= contribution.has_value && !contribution.value.empty() && !memory.input;
+  if (contribution.room_bytes > 0) {
+    memory.shares = contribution.shares;
+    memory.room = buffers_.allocate(contribution.room_bytes);
+    memory.lacks |= memory.room == no_buffer;
+  }
   memory.landing = contribution.landing;
   buffers_.retain(memory.landing);
   std::vector<std::uint32_t> entries;

@@ -19,6 +19,7 @@
 //   broadcast       root    all but root  none           the root's data, to all     the next rank asks all: decided
 //                                                                                    data, or root_failed
 //   scatter         root    all, a share  none           as broadcast                as broadcast
+//   exchange        all     all, a stream sets           whose streams count, to all the next rank is root
 //   reduce          all     root          values         their sum, kept             over: root_failed
 //   gather          all     root          blocks         all of them, kept           over: root_failed
 #pragma once
@@ -31,6 +32,7 @@
 #include "collectives/catalogue/alltoall.hpp"
 #include "collectives/catalogue/barrier.hpp"
 #include "collectives/catalogue/broadcast.hpp"
+#include "collectives/catalogue/exchange.hpp"
 #include "collectives/catalogue/exscan.hpp"
 #include "collectives/catalogue/gather.hpp"
 #include "collectives/catalogue/reduce.hpp"
@@ -46,7 +48,7 @@ struct CatalogueOf {
 };
 // In the order of Kind.
 using Catalogue = CatalogueOf<Allreduce, Barrier, Broadcast, Reduce, Allgather, GatherToRoot, ReduceScatter,
-                              ScatterFromRoot, Alltoall, Scan, Exscan>;
+                              ScatterFromRoot, Alltoall, Scan, Exscan, Exchange>;
 inline constexpr const auto& catalogue = Catalogue::rows;
 static_assert(std::size(catalogue) == kind_count);
 

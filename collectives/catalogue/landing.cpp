@@ -10,7 +10,7 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr std::uint64_t piece_bytes = 8192;  // of carriers: a few pieces are in the nearest cache
+constexpr std::uint64_t combined_at_once = 8192;  // of carriers: a few pieces are in the nearest cache
 
 void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
@@ -35,9 +35,9 @@ void Landing::take(Rank rank, const std::byte* block, std::byte* result) {
 }
 
 void Landing::combine_into(std::byte* result) const {
-  alignas(64) std::byte carriers[piece_bytes], widened[piece_bytes];
+  alignas(64) std::byte carriers[combined_at_once], widened[combined_at_once];
   const std::uint64_t carrier = reduction_.carrier_bytes(), element = element_bytes(reduction_.type()),
-                      most = piece_bytes / carrier;
+                      most = combined_at_once / carrier;
   for (std::uint64_t done = 0; done < count_ && has_result(); done += most) {
     const std::uint64_t count = std::min(most, count_ - done);
     std::byte* const to = result + done * element;

@@ -17,9 +17,10 @@ enum class Kind : std::uint8_t {
   scatter,
   alltoall,
   scan,
-  exscan
+  exscan,
+  exchange
 };
-inline constexpr int kind_count = 11;
+inline constexpr int kind_count = 12;
 
 // The ranks that have data to give, or that get some.
 enum class Who : std::uint8_t { nobody, all, root, all_but_root };
@@ -68,6 +69,8 @@ struct CatalogueRow {
                                           // data are the decision
   bool disseminates = gets != Who::root;  // the decision goes to all (corrected trees)
   bool reduces = combines == Combines::elements;  // on its way
+  // The data go straight from each process to each other; decided is whose count.
+  bool goes_straight = false;
 
   constexpr Pattern pattern() const { return {gives, gets, combines, combines_landed()}; }
   constexpr bool from_root() const { return pattern().from_root(); }

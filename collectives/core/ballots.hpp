@@ -52,6 +52,9 @@ struct Optimism {
   std::uint64_t piece_bytes = 60 * 1024;
   // More than so many are longer ones: 4 GiB are pieces of 256 KiB.
   static constexpr std::uint64_t most_pieces = 1 << 14;
+  // Of an alltoall: sets of so many bytes go to each member, and more goes straight to the members that it is for. Of
+  // two members all does, which need no closing (phases/personal_exchange.hpp).
+  std::uint64_t straight_bytes = 96 * 1024;
   std::uint64_t set_bytes =
       64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much
   // So many members' blocks may go in pieces at the same time: a rank has a schedule of each.
@@ -65,6 +68,9 @@ struct Optimism {
   // Whether so many bytes are exchanged as they are among so many members.
   bool goes_whole(std::uint64_t bytes, std::int32_t members) const {
     return bytes < segment_bytes && bytes * steps(members) <= whole_bytes;
+  }
+  bool goes_straight(std::uint64_t bytes, std::int32_t members) const {
+    return bytes > 0 && (members == 2 || bytes >= straight_bytes);
   }
   // Whether each of so many members gives its part of so many bytes in pieces, to all. Else sets of these parts go: in
   // fewer messages, but each is copied in each step. Both send as many bytes.

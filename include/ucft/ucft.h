@@ -549,7 +549,8 @@ UCFT_API ucft_status_t ucft_gatherv(ucft_comm_h comm, const void* send, void* re
  * not overlap otherwise. All ranks together give at most 2 GiB - 1 bytes.
  * If ranks die: what a dead rank has given is there on all survivors or on none. If it is on none, its place in recv is
  * left as it was, and result->missing names the rank, whatever options.failure_info is.
- * Where all ranks share memory, each reads no more than it gets. Else all that was given goes to each rank. */
+ * Where all ranks share memory, each reads no more than it gets. Between hosts short blocks go whole to each rank;
+ * shares go straight to their readers between two hosts, and from 96 KiB on of all blocks together. */
 UCFT_API ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                      const ucft_coll_options_t* options, ucft_result_t* result);
 /* Combines, on rank r, send of the ranks 0 to r, in their order. send and recv must not overlap, unless it is in place.

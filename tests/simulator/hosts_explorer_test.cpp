@@ -322,6 +322,7 @@ void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
   for (Arguments& arguments : plan.program) {
     if (arguments.kind == Kind::allreduce) arguments.count = static_cast<std::uint64_t>(plan.hosts.back()) + 2;
     if (arguments.kind == Kind::broadcast) arguments.count = 2 * words_of_piece + 1;
+    if (arguments.kind == Kind::exchange) plan.long_bytes = 9;  // longer than a set of hosts, which all compute
   }
   plan.optimistic = true;
   plan.optimistic.whole_bytes = 16;
@@ -379,6 +380,12 @@ TEST(HostsGatherInPieces, OneDeathAndTwo) { one_death_and_two(Kind::allgather, {
 TEST(HostsGatherInPieces, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::allgather, 2); }
 
 TEST(HostsGatherInPieces, LongPrograms) { long_programs(Kind::allgather); }
+
+TEST(HostsThatExchange, OneDeathAndTwo) { one_death_and_two(Kind::exchange, {1, 3, 2, 1}); }
+
+TEST(HostsThatExchange, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::exchange, 2); }
+
+TEST(HostsThatExchange, LongPrograms) { long_programs(Kind::exchange); }
 
 // Rooted operations have their internal barriers; chains of operations the members that earlier results have left over.
 // ---- ranks and hosts that leave ----

@@ -243,6 +243,31 @@ TEST(HostStage, ARootTakesItsShareOfAScatter) {
   }
 }
 
+// The first rank needs no other. So that it has posted as many scans as there are banks shows nothing of the others,
+// whether it looks at once (HostStage::shortcut) or not.
+TEST(HostStage, ARankAheadInScansWaitsForTheSlowest) {
+  for (const bool is_large : {false, true}) {
+    TwoRanks ranks;
+    HostCall call = host_call(0, 2, 9);
+    call.pattern = Scan::row.pattern();
+    call.count = is_large ? 7 : 2;
+    const std::uint64_t data[7] = {5, 6};
+    for (OperationNumber number = 0; number < 4; ++number) {
+      ASSERT_TRUE(ranks.stage[0].ready(ranks.memory[0]));
+      EXPECT_NE(ranks.stage[0].shortcut(call).has_value(), is_large);
+      ranks.post(0, call, data);
+      ranks.progress(0);
+      ASSERT_TRUE(ranks.stage[0].finished(number));
+    }
+    EXPECT_FALSE(ranks.stage[0].ready(ranks.memory[0])) << "rank 1 has yet to read the first";
+    ranks.post(1, call, data);
+    ranks.progress(1);
+    ASSERT_TRUE(ranks.stage[1].finished(0));
+    EXPECT_EQ(ranks.stage[1].result(0).contributors, 2u);
+    EXPECT_TRUE(ranks.stage[0].ready(ranks.memory[0]));
+  }
+}
+
 // The root of a long reduce keeps what it gives where it is. Another rank that has posted something else with the same
 // signature has a mismatch, and looks nowhere.
 TEST(HostStage, DataThatARankHasKeptAreForItAlone) {

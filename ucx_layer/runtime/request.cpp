@@ -77,6 +77,21 @@ void Request::place_blocks(std::span<const std::byte> blocks, Rank ranks) {
   leave_out_later_ranks(ranks);
 }
 
+void Request::take_shares(std::span<const std::byte* const> shares) {
+  const auto ranks = static_cast<Rank>(shares.size());
+  const std::uint64_t bytes = share_bytes(ranks);
+  auto* to = static_cast<std::byte*>(receive);
+  missing.clear();
+  for (Rank rank = 0; rank < ranks; ++rank, to += bytes)
+    if (const std::byte* const share = shares[static_cast<std::size_t>(rank)]; share == nullptr)
+      missing.push_back(rank);
+    else if (share != to)
+      host_copy(to, share, bytes);
+  missing_known = true;
+  missing_count = static_cast<std::int32_t>(missing.size());
+  contributors = static_cast<std::uint32_t>(ranks - missing_count);
+}
+
 void Request::leave_out_later_ranks(Rank ranks) {
   if (landing == nullptr || !missing_known) return;
   const Rank end = landing->end(ranks);

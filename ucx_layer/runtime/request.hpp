@@ -42,7 +42,8 @@ struct BlockLayout {
   }
 };
 
-// A long sum of a host's ranks that stays where they have combined it. The rest is in the request's own memory.
+// A long sum of a host's ranks that stays where they have combined it, or blocks that stay where they were given. The
+// rest is in the request's own memory.
 struct ResultInPlace {
   struct Piece {
     std::uint64_t offset;
@@ -50,7 +51,7 @@ struct ResultInPlace {
     std::uint64_t bytes;
   };
   std::vector<Piece> pieces;
-  BufferId room = no_buffer;  // where other ranks have pieces that this one has combined: one reference
+  BufferId room = no_buffer;  // where other ranks have pieces that this one has combined, or gives: one reference
 };
 
 // The arguments that a caller passed to a collective.
@@ -87,6 +88,7 @@ struct Request {
   bool is_unsettled = false;             // posted with accumulators whose result is not settled yet
   const void* send = nullptr;
   void* receive = nullptr;
+  BufferId send_block = no_buffer;    // of a part in an operation over hosts: send is its beginning, for others to read
   BlockLayout layout;                 // of blocks; of shares: their lengths
   Share share;                        // of the result: this rank's
   std::unique_ptr<Landing> landing;   // of blocks that are not taken as they are
@@ -150,6 +152,10 @@ struct Request {
   // Into the caller's memory: the whole result, of so many ranks. Of blocks a set, where a block that
   // does not fit its place makes the outcome a mismatch.
   void copy_result(std::span<const std::byte> result, Rank ranks);
+  // Of an alltoall among so many ranks.
+  std::uint64_t share_bytes(Rank ranks) const { return layout.block_bytes / static_cast<std::uint64_t>(ranks); }
+  // Into the caller's memory: one of each rank; null: that one is missing.
+  void take_shares(std::span<const std::byte* const> shares);
   // Of a scan, which has ended: its contributors, and the missing, are of the ranks that its result may be of.
   void leave_out_later_ranks(Rank ranks);
   // There is no outcome.

@@ -49,9 +49,7 @@ void PieceBroadcast::start(const Message& blank, Slice own, Slice room, const Ar
   begin(streams_.front(), is_from_all_ ? own.bytes : bytes_);
   moved_.push_back(0);
   if (own && own != room) buffers.copy(streams_.front().data(), own);
-  for (std::int32_t distance = 1; distance < size_; distance *= 2)
-    closings_.push_back(
-        {ballots.member_after(ballots.me(), distance), ballots.member_after(ballots.me(), -distance), false});
+  closing_.start(ballots);
 }
 
 void PieceBroadcast::begin(PieceStream& stream, std::uint64_t bytes) {
@@ -90,12 +88,7 @@ bool PieceBroadcast::accepts(const Message& message, const Arguments& arguments,
 
 bool PieceBroadcast::on_message(const Message& message, const Ballots& ballots, Buffers& buffers) {
   if (!is_active_) return false;
-  if (message.phase == Phase::closing) {
-    const auto found = std::ranges::find(closings_, message.peer, &Closing::source);
-    if (found == closings_.end() || found->has_come) return false;
-    found->has_come = true;
-    return true;
-  }
+  if (message.phase == Phase::closing) return closing_.on_word(message.peer);
   const auto [index, piece, of_bytes] = place_of(message, ballots);
   PieceStream& stream = streams_[index];
   if (!stream.has_begun()) begin(stream, of_bytes);
@@ -131,16 +124,10 @@ void PieceBroadcast::give(PieceStream& stream, const Ballots& ballots, Outbox& o
 }
 
 void PieceBroadcast::close(Outbox& out) {
-  for (; closed_ < closings_.size(); ++closed_, has_closed_ = false) {
-    if (!std::exchange(has_closed_, true)) {
-      Message message = blank_;
-      message.phase = Phase::closing;
-      if (!is_from_all_)
-        message.contributors = static_cast<std::uint32_t>(PieceStream::pieces_in(bytes_, piece_bytes_));
-      out.send(closings_[closed_].target, message);
-    }
-    if (!closings_[closed_].has_come) return;
-  }
+  Message word = blank_;
+  word.phase = Phase::closing;
+  if (!is_from_all_) word.contributors = static_cast<std::uint32_t>(PieceStream::pieces_in(bytes_, piece_bytes_));
+  closing_.advance(word, out);
 }
 
 void PieceBroadcast::let_go_of_data(Buffers& buffers) { buffers.release(std::exchange(data_, {})); }
@@ -158,9 +145,9 @@ void PieceBroadcast::clear(Buffers& buffers) {
   let_go_of_data(buffers);
   for (PieceStream& stream : streams_) stream.end();
   moved_.clear();
-  closings_.clear();
-  is_active_ = has_closed_ = false;
-  closed_ = whole_ = 0;
+  closing_.clear();
+  is_active_ = false;
+  whole_ = 0;
   used_ = 0;
 }
 

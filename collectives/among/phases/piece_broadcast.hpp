@@ -27,6 +27,7 @@
 
 #include <vector>
 
+#include "collectives/among/phases/closing.hpp"
 #include "collectives/among/phases/piece_stream.hpp"
 #include "collectives/catalogue/arguments.hpp"
 #include "collectives/core/ballots.hpp"
@@ -56,7 +57,7 @@ class PieceBroadcast {
   // This rank has all data, and has sent all that it gives.
   bool is_whole() const { return is_active_ && whole_ == streams_.size(); }
   // All members have.
-  bool is_through() const { return is_whole() && closed_ == closings_.size(); }
+  bool is_through() const { return is_whole() && closing_.is_through(); }
   Slice data() const { return data_.part(0, used_); }
   // Delivered: only closing is left.
   void let_go_of_data(Buffers& buffers);
@@ -65,10 +66,6 @@ class PieceBroadcast {
   void clear(Buffers& buffers);
 
  private:
-  struct Closing {
-    Rank target, source;
-    bool has_come;
-  };
   struct Place {
     std::size_t stream;
     std::int64_t piece;
@@ -89,9 +86,7 @@ class PieceBroadcast {
   std::uint64_t bytes_ = 0, piece_bytes_ = 1;  // bytes_: of a broadcast
   bool is_active_ = false;
   std::size_t whole_ = 0;  // streams
-  std::vector<Closing> closings_;
-  std::size_t closed_ = 0;   // steps of closing that are over
-  bool has_closed_ = false;  // given in the next one
+  Closing closing_;
   Message blank_;
   Slice data_;              // a reference
   std::uint64_t used_ = 0;  // bytes of it

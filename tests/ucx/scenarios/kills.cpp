@@ -89,7 +89,7 @@ RANKS(loop) {
     if (i % 8 == 2) reduce_scatter(i, large / 4);
     if (i % 8 == 4) reduce_scatter_bytes(i, large + 3);
     if (i % 8 == 0) scatter(i, i % size_, large / 4);
-    if (i % 8 == 3) alltoall(i, large / 64);
+    if (i % 8 == 3) alltoall(i, large / 8);
     if (i % 8 == 5) scan(i, large / 4);
     if (i % 8 == 1) allreduce(i, large);
     if (i % 8 == 3) broadcast(i, 0, large);

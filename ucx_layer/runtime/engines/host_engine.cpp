@@ -140,7 +140,10 @@ class HostEngine::Memory {
   static void put_block(const Request& request, Rank rank, const std::byte* data, std::uint64_t bytes) {
     if (request.landing != nullptr) [[unlikely]]
       return request.put_block(rank, request.landing->is_own_share(rank) ? bytes_at(request.send) : data, bytes);
-    std::byte* const to = static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank);
+    const std::uint64_t offset = request.layout.offset_of(rank);
+    if (request.in_place != nullptr) [[unlikely]]
+      return request.in_place->pieces.push_back({offset, data, bytes});
+    std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
     if (bytes > 0 && data != to) copy(to, data, bytes);
   }
 
@@ -235,7 +238,9 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
   const bool lends = call.pattern.sums_for_all() && bytes >= lent_from && may_be_read_in_place(request, call) &&
                      context_.transport().is_shared(send, bytes);
-  const std::uint64_t wanted = (lends ? 0 : aligned(bytes)) + combined;
+  const bool is_there = request.send_block != no_buffer && combined == 0;
+  const std::uint64_t wanted = (lends || is_there ? 0 : aligned(bytes)) + combined;
+  if (is_there) buffers.retain(room.block = request.send_block);
   if (wanted > 0) {
     room.block = buffers.allocate(std::max(wanted, least_block));
     if (room.block == no_buffer) {
@@ -251,7 +256,7 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   std::byte* const block = room.block == no_buffer ? nullptr : buffers.data(room.block);
   room.is_large = lends || layout_.is_large(bytes);
   room.lender = lends ? &request : nullptr;
-  data = {lends ? nullptr : send, slabs_->place_of(lends ? send : block),
+  data = {lends || is_there ? nullptr : send, slabs_->place_of(lends || is_there ? send : block),
           combined == 0 ? 0 : slabs_->place_of(block + (lends ? 0 : aligned(bytes)))};
   return true;
 }

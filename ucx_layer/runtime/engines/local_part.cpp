@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "collectives/among/process_replica.hpp"
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/core/ballots.hpp"
 #include "ucx_layer/observer/job_view.hpp"
 
@@ -28,6 +30,13 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
   Arguments& among = contribution_.arguments;
   among.root = places.process_of(arguments.root);
   among.f = std::min(arguments.f, places.process_count() - 1);
+  const bool is_long = Optimism().goes_straight(arguments.bytes(), places.process_count());
+  if (row_.lands == Lands::share_of_each && is_long) {
+    among.of_callers = arguments.signature();
+    Exchange::put_into(among, places.process_count());
+    contribution_.room_bytes = stream_bytes(places.here()) * static_cast<std::uint64_t>(places.size());
+    return;
+  }
   if (places.are_ranks()) return;
   among.of_callers = arguments.signature();
   if (row_.pattern().puts_side_by_side()) among.blocks = places.size();
@@ -77,7 +86,7 @@ bool LocalPart::begin_sum(HostCall& call) {
   const bool in_blocks =
       row_.disseminates && !Optimism().goes_whole(arguments.bytes(), places_.process_count());  // among processes
   if (in_blocks) lend_output();
-  if (lend_input()) return true;
+  if (lend_input(arguments.bytes())) return true;
   // A sum that processes exchange in blocks may stay in the memory of the ranks that have combined it: a rank that does
   // not speak needs no copy. Without a death that memory is free when all processes have the sum.
   if (in_blocks && on_host_ != nullptr) request_->in_place = &in_place_;
@@ -94,24 +103,81 @@ bool LocalPart::begin_sum(HostCall& call) {
   return true;
 }
 
-// Each rank's block is a record, as it is in a set of blocks.
+// Each rank's block is a record, as it is in a set of blocks; or one for each process, if these go straight there.
 bool LocalPart::begin_blocks(HostCall& call) {
-  const std::uint64_t mine = Blocks::input_bytes(caller_->arguments);
+  const std::uint64_t mine = block_bytes(places_.local_rank_of(me_));
+  if (goes_straight() && places_.are_ranks() && lend_input(mine)) return true;
   Room& packed = on_host_ == nullptr ? value_ : give_;
   if (!packed.make(mine)) return false;
-  Blocks::pack(caller_->arguments, me_, caller_->send, packed.data());
+  if (goes_straight())
+    pack_streams(packed.data());
+  else
+    Blocks::pack(caller_->arguments, me_, caller_->send, packed.data());
   send_ = packed.data();
   call.pattern = {Who::all, Who::all, Combines::blocks};
   call.reduction = {DataType::uint8, Operator::none};
   call.count = mine;
   if (on_host_ == nullptr) return true;
-  std::uint64_t all = 0;
+  std::uint64_t all = 0, least = UINT64_MAX;
   for (Rank each = 0; each < places_.here(); ++each) {
-    request_->layout.bytes.push_back(Blocks::record_bytes(caller_->layout.bytes_of(places_.local_rank_at(each))));
+    const std::uint64_t bytes = block_bytes(each);
+    request_->layout.bytes.push_back(bytes);
     request_->layout.offsets.push_back(all);
-    all += request_->layout.bytes.back();
+    all += bytes;
+    least = std::min(least, bytes);
+  }
+  // Long blocks may stay where they are given: a rank that does not speak needs no copy.
+  if (least >= ProcessReplica::usually_long) {
+    request_->in_place = &in_place_;
+    request_->send_block = give_.slice().buffer;
   }
   return value_.make(all);
+}
+
+std::uint64_t LocalPart::block_bytes(Rank local_rank) const {
+  if (!goes_straight()) return Blocks::record_bytes(caller_->layout.bytes_of(places_.local_rank_at(local_rank)));
+  std::uint64_t bytes = 0;
+  for (Host process = 0; process < places_.process_count(); ++process) bytes += stream_bytes(places_.ranks_of(process));
+  return bytes;
+}
+
+// Of one rank, to a process of so many ranks: a record with a share for each. Where all processes are ranks alone it is
+// the share as it is.
+std::uint64_t LocalPart::stream_bytes(Rank ranks) const {
+  const std::uint64_t share = caller_->share_bytes(places_.size());
+  return places_.are_ranks() ? share : Blocks::record_bytes(share * static_cast<std::uint64_t>(ranks));
+}
+
+// One after the other, in the order of processes; the shares in a stream in that of their ranks' places.
+void LocalPart::pack_streams(std::byte* to) const {
+  const std::uint64_t share = caller_->share_bytes(places_.size());
+  const auto* const from = static_cast<const std::byte*>(caller_->send);
+  if (places_.are_ranks())
+    return static_cast<void>(std::copy_n(from, share * static_cast<std::uint64_t>(places_.size()), to));
+  Rank place = 0;
+  for (Host process = 0; process < places_.process_count(); ++process) {
+    const Rank ranks = places_.ranks_of(process);
+    const Blocks::Record record{static_cast<std::uint32_t>(me_),
+                                static_cast<std::uint32_t>(share * static_cast<std::uint64_t>(ranks))};
+    std::byte* const end = to + stream_bytes(ranks);
+    std::memcpy(to, &record, sizeof record);
+    to += sizeof record;
+    for (const Rank behind = place + ranks; place < behind; ++place, to += share)
+      if (share > 0) std::memcpy(to, from + static_cast<std::uint64_t>(places_.rank_at(place)) * share, share);
+    to = std::fill_n(to, end - to, std::byte{0});
+  }
+}
+
+// The blocks of the ranks that have given, one after the other. A rank alone sends itself nothing: it has its share.
+void LocalPart::share_out() {
+  std::uint64_t at = 0;
+  for (std::uint32_t rank = 0; rank < outcome_.contributors; ++rank)
+    for (Host process = 0; process < places_.process_count(); ++process) {
+      const std::uint64_t bytes = stream_bytes(places_.ranks_of(process));
+      if (!places_.are_ranks() || process != places_.process_of(me_))
+        contribution_.shares.push_back({process, at, bytes});
+      at += bytes;
+    }
 }
 
 bool LocalPart::begin_block_of_root(HostCall& call) {
@@ -135,9 +201,7 @@ bool LocalPart::may_lend() const {
 }
 
 // The caller's own memory, if peers can have the data from there.
-bool LocalPart::lend_input() {
-  const Arguments& arguments = caller_->arguments;
-  const std::uint64_t bytes = arguments.bytes();
+bool LocalPart::lend_input(std::uint64_t bytes) {
   if (!may_lend() || bytes <= inline_limit || !transport_.can_send_from(caller_->send, bytes)) return false;
   caller_->lent_input = buffers_.adopt(static_cast<const std::byte*>(caller_->send), bytes, untold);
   contribution_.block = buffers_.whole(caller_->lent_input);
@@ -164,6 +228,11 @@ bool LocalPart::has_memory_among() const {
   const Host processes = places_.process_count();
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, processes); });
+  if (contribution_.room_bytes > 0) {
+    const BufferId room = buffers_.allocate(contribution_.room_bytes);
+    buffers_.release(room);
+    return room != no_buffer;
+  }
   if (bytes <= inline_limit) return true;
   std::vector<BufferId> fetched(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(processes))));
   bool all = true;
@@ -205,6 +274,7 @@ void LocalPart::finish() {
   if (!is_through) mine.lacking = places_.first_here() + std::max(outcome_.culprit, 0);
   mine.has_value = is_through && !mine.root_died && (row_.collects || root != no_rank);
   if (row_.pattern().puts_side_by_side() && mine.has_value) gather_blocks();
+  if (goes_straight() && mine.has_value) share_out();
   if (mine.has_value && value_.size() > 0) {
     mine.value = value_.bytes();
     mine.block = value_.slice();
@@ -221,9 +291,13 @@ void LocalPart::gather_blocks() {
   if (on_host_ == nullptr) return;
   const BlockLayout& layout = request_->layout;
   std::uint64_t there = 0;
+  auto piece = in_place_.pieces.begin();
   for (Rank each = 0; each < places_.here(); ++each) {
     if (std::ranges::find(outcome_.missing, each) != outcome_.missing.end()) continue;
-    std::memmove(value_.data() + there, value_.data() + layout.offset_of(each), layout.bytes_of(each));
+    if (request_->in_place != nullptr)
+      piece++->offset = there;
+    else
+      std::memmove(value_.data() + there, value_.data() + layout.offset_of(each), layout.bytes_of(each));
     there += layout.bytes_of(each);
   }
   value_.shrink(there);

@@ -46,9 +46,14 @@ class LocalPart {
 
   bool begin_sum(HostCall& call);
   bool begin_blocks(HostCall& call);
+  bool goes_straight() const { return contribution_.arguments.row().goes_straight; }
+  std::uint64_t block_bytes(Rank local_rank) const;
+  std::uint64_t stream_bytes(Rank ranks) const;
+  void pack_streams(std::byte* to) const;
+  void share_out();
   bool begin_block_of_root(HostCall& call);
   bool may_lend() const;
-  bool lend_input();
+  bool lend_input(std::uint64_t bytes);
   void lend_output();
   bool has_memory_among() const;
   void finish();

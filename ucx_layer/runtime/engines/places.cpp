@@ -13,7 +13,8 @@ Places::Places(const std::vector<std::int32_t>& hosts, Rank ranks, Rank me)
   Host process = -1;
   for (Rank place = 0; place < ranks; ++place) {
     const Rank rank = rank_at(place);
-    if (place == 0 || host_of(rank) != host_of(rank_at(place - 1))) ++process;
+    if (place == 0 || host_of(rank) != host_of(rank_at(place - 1))) ++process, ranks_of_.push_back(0);
+    ++ranks_of_.back();
     place_of_[static_cast<std::size_t>(rank)] = place;
     processes_.push_back(process);
     if (host_of(rank) == host_of(me) && here_++ == 0) first_here_ = place;

@@ -21,6 +21,8 @@ class Places {
   Rank rank_at(Rank place) const { return rank_at_[static_cast<std::size_t>(place)]; }
   Host process_of(Rank rank) const { return processes_[static_cast<std::size_t>(place_of(rank))]; }
 
+  Rank ranks_of(Host process) const { return ranks_of_[static_cast<std::size_t>(process)]; }
+
   // Of this rank's process: the place of its first rank, and how many it has.
   Rank first_here() const { return first_here_; }
   Rank here() const { return here_; }
@@ -30,7 +32,7 @@ class Places {
 
  private:
   std::vector<Host> processes_;
-  std::vector<Rank> rank_at_, place_of_;
+  std::vector<Rank> rank_at_, place_of_, ranks_of_;
   Rank first_here_ = 0, here_ = 0;
 };
 

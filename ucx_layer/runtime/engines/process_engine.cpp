@@ -339,7 +339,9 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   const bool knows =
       request.take_outcome({outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit},
                            me_, communicator_.size());
-  if (request.missing_known && request.missing_count > 0) {
+  if (operation.row().goes_straight && knows) {
+    take_streams(request, operation, value);
+  } else if (request.missing_known && request.missing_count > 0) {
     std::vector<Rank> places;
     request.missing_known = member_.missing(number, places);
     for (Rank place : places) request.missing.push_back(places_.rank_at(place));
@@ -347,7 +349,8 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   }
   // A sum that has landed has no value.
   Needed needed{&request, number, {}};
-  if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_)) {
+  if (operation.row().goes_straight) {
+  } else if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_)) {
     if (is_read(request.lent_output))
       context_.transport().buffers().retain(needed.value = decision.value);
     else
@@ -362,6 +365,28 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   request.state = Request::State::copying;
   needed_.push_back(needed);
   give_back_needed();
+}
+
+// Of an exchange: LocalPart::pack_streams() has made them.
+void ProcessEngine::take_streams(Request& request, const Operation& operation, std::span<const std::byte> value) const {
+  std::vector<const std::byte*> shares(static_cast<std::size_t>(communicator_.size()));
+  const std::uint64_t bytes = request.share_bytes(communicator_.size()),
+                      before = bytes * static_cast<std::uint64_t>(places_.local_rank_of(me_));
+  for (Host process = 0; process < places_.process_count(); ++process) {
+    const auto* const its = operation.stream_of(process, context_.transport().buffers());
+    if (its == nullptr) continue;
+    const std::span<const std::byte> stream = value.subspan(its->begin, its->bytes);
+    if (places_.are_ranks())
+      shares[static_cast<std::size_t>(process)] = stream.data();
+    else
+      Blocks::for_each(stream, [&](Rank rank, std::span<const std::byte> block) {
+        shares[static_cast<std::size_t>(rank)] = block.data() + before;
+      });
+  }
+  if (places_.are_ranks())
+    shares[static_cast<std::size_t>(me_)] =
+        static_cast<const std::byte*>(request.send) + bytes * static_cast<std::uint64_t>(me_);
+  request.take_shares(shares);
 }
 
 // Of a caller, lent.

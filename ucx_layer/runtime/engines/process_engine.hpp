@@ -91,6 +91,7 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
     OperationNumber number;  // of its operation among processes
     Slice value;             // its result, one reference, for memory that peers may be reading
   };
+  void take_streams(Request& request, const Operation& operation, std::span<const std::byte> value) const;
   bool is_read(BufferId memory) const;
   bool is_needed(const Needed& needed) const;
   void give_back_needed();

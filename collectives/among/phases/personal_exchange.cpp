@@ -1,0 +1,142 @@
+#include "collectives/among/phases/personal_exchange.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace ucft::detail {
+
+void PersonalExchange::start(const Message& blank, Slice input, std::span<const Share> shares, BufferId room,
+                             Rank lacking, const Ballots& ballots, Outbox& out) {
+  clear(out.buffers());
+  const Membership& members = ballots.members();
+  const Rank me = ballots.me();
+  blank_ = blank;
+  blank_.attempt = optimistic_ballot;
+  streams_.resize(static_cast<std::size_t>(members.size()) + members.excluded().size());
+  if (members.size() > 2) closing_.start(ballots);
+  if (lacking == no_rank) {
+    room_ = out.buffers().whole(room);
+    out.buffers().retain(room_);
+  } else {
+    stream_of(me) = {.lacking = lacking, .is_whole = true};
+  }
+  for (std::int32_t distance = 0; distance < members.size(); ++distance) {
+    const Rank to = ballots.member_after(me, distance);
+    if (to != me && ballots.has_failed(to)) continue;
+    if (lacking != no_rank) {
+      Message word = blank_;
+      word.phase = Phase::exchange;
+      word.blame(lacking);
+      if (to != me) out.send(to, word);
+      continue;
+    }
+    std::uint64_t bytes = 0;
+    for (const Share& share : shares)
+      if (share.to == to) bytes += share.bytes;
+    if (to == me) begin(stream_of(me), bytes);
+    give(to, bytes, input, shares, ballots, out);
+  }
+}
+
+void PersonalExchange::give(Rank to, std::uint64_t bytes, Slice input, std::span<const Share> shares,
+                            const Ballots& ballots, Outbox& out) {
+  const std::uint64_t most = ballots.surroundings().optimism.piece_of(bytes);
+  Message message = blank_;
+  message.phase = Phase::all_broadcast;
+  message.flags = has_value;
+  message.source = ballots.me();
+  message.of_bytes = static_cast<std::uint32_t>(bytes);
+  for (const Share& share : shares) {
+    if (share.to != to) continue;
+    for (std::uint64_t done = 0; done < share.bytes;) {
+      message.value = input.part(share.offset + done, std::min(most, share.bytes - done));
+      if (to == ballots.me())
+        take(stream_of(to), message.offset, message.value, out.buffers());
+      else
+        out.send(to, message);
+      message.offset += message.value.bytes;
+      done += message.value.bytes;
+    }
+  }
+}
+
+void PersonalExchange::begin(Stream& stream, std::uint64_t bytes) {
+  assert(!room_ || used_ + bytes <= room_.bytes);
+  stream = {.begin = used_, .bytes = bytes, .has_begun = true, .is_whole = bytes == 0};
+  if (room_) used_ += bytes;
+}
+
+void PersonalExchange::take(Stream& stream, std::uint64_t at, Slice piece, Buffers& buffers) {
+  if (room_) buffers.copy_part(room_.part(stream.begin + at, piece.bytes), piece, stream.bytes);
+  stream.come += piece.bytes;
+  stream.is_whole = stream.come == stream.bytes;
+}
+
+bool PersonalExchange::accepts(const Message& message) const {
+  if (message.phase == Phase::exchange) return has_culprit(message.outcome) && !message.value;
+  if (message.phase == Phase::closing) return !message.value && message.contributors == 0;
+  if (message.phase != Phase::all_broadcast || message.source != message.peer || !message.value) return false;
+  const Stream& its = stream(message.peer);
+  const std::uint64_t end = std::uint64_t{message.offset} + message.value.bytes;
+  if (message.value.bytes == 0 || end > message.of_bytes || its.is_whole) return false;
+  if (its.has_begun) return its.bytes == message.of_bytes && its.come + message.value.bytes <= its.bytes;
+  return !room_ || used_ + message.of_bytes <= room_.bytes;
+}
+
+void PersonalExchange::on_message(const Message& message, Buffers& buffers) {
+  Stream& its = stream_of(message.peer);
+  switch (message.phase) {
+    case Phase::exchange: its = {.lacking = message.culprit(), .is_whole = true}; return;
+    case Phase::closing: closing_.on_word(message.peer); return;
+    default: break;
+  }
+  if (!its.has_begun) begin(its, message.of_bytes);
+  take(its, message.offset, message.value, buffers);
+}
+
+bool PersonalExchange::has_all_that_live(const Ballots& ballots) const {
+  for (std::int32_t position = 0; position < ballots.members().size(); ++position) {
+    const Rank rank = ballots.members().rank_at(position);
+    if (!stream(rank).is_whole && !ballots.has_failed(rank)) return false;
+  }
+  return true;
+}
+
+bool PersonalExchange::close(const Ballots& ballots, Outbox& out) {
+  for (std::int32_t position = 0; position < ballots.members().size(); ++position)
+    if (!stream(ballots.members().rank_at(position)).is_whole) return false;
+  Message word = blank_;
+  word.phase = Phase::closing;
+  return closing_.advance(word, out);
+}
+
+std::vector<std::uint64_t> PersonalExchange::set(std::uint64_t words) const {
+  std::vector<std::uint64_t> bits(words);
+  for (std::size_t rank = 0; rank < streams_.size(); ++rank)
+    if (streams_[rank].is_whole) bits[rank / 64] |= std::uint64_t{1} << rank % 64;
+  return bits;
+}
+
+void PersonalExchange::add_awaited(const Ballots& ballots, std::vector<Rank>& ranks) const {
+  for (std::int32_t position = 0; position < ballots.members().size(); ++position)
+    if (const Rank rank = ballots.members().rank_at(position); !stream(rank).is_whole && !ballots.has_failed(rank))
+      ranks.push_back(rank);
+  if (ranks.empty() && ballots.is_optimistic() && !closing_.is_through()) ranks.push_back(closing_.awaited());
+}
+
+Rank PersonalExchange::first_lacking() const {
+  const auto found = std::ranges::find_if(streams_, [](const Stream& each) { return each.lacking != no_rank; });
+  return found == streams_.end() ? no_rank : found->lacking;
+}
+
+void PersonalExchange::let_go_of_data(Buffers& buffers) { buffers.release(std::exchange(room_, {})); }
+
+void PersonalExchange::clear(Buffers& buffers) {
+  let_go_of_data(buffers);
+  streams_.clear();
+  closing_.clear();
+  used_ = 0;
+}
+
+}  // namespace ucft::detail

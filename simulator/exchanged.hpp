@@ -1,0 +1,67 @@
+// The data of an exchange in a world. Each process is given a set of blocks (blocks.hpp), one of each rank that gives,
+// with words of its own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "collectives/among/operation.hpp"
+#include "simulator/promises.hpp"
+
+namespace ucft::detail::simulator {
+
+// The inputs of the ranks of a process, one after the other.
+struct ExchangeInput {
+  std::vector<std::byte> bytes{};
+  std::vector<PersonalExchange::Share> shares{};
+
+  void add(Rank from, Rank processes) {
+    for (Rank to = 0; to < processes; ++to) {
+      const std::vector<std::uint64_t> words = exchanged(from, to);
+      const std::uint64_t record = words.size() * sizeof(std::uint64_t) << 32 | static_cast<std::uint64_t>(from);
+      shares.push_back({to, bytes.size(), (words.size() + 1) * sizeof record});
+      append({&record, 1});
+      append(words);
+    }
+  }
+
+ private:
+  void append(std::span<const std::uint64_t> words) {
+    const std::span<const std::byte> its = std::as_bytes(words);
+    bytes.insert(bytes.end(), its.begin(), its.end());
+  }
+};
+
+// Room for what a process gets from so many ranks.
+inline std::uint64_t room_of_exchange(Rank ranks, Rank to) {
+  std::uint64_t words = 0;
+  for (Rank from = 0; from < ranks; ++from) words += 1 + exchanged(from, to).size();
+  return words * sizeof(std::uint64_t);
+}
+
+// The blocks that count, of an operation whose value this is: who is missing, and the number of the others.
+inline void read_exchange(const Operation& operation, std::span<const std::byte> value, const Buffers& buffers,
+                          Rank processes, Rank ranks, Result& result) {
+  result.value.clear();
+  result.missing.clear();
+  result.missing_known = true;
+  std::vector<bool> is_there(static_cast<std::size_t>(ranks));
+  for (Rank process = 0; process < processes; ++process) {
+    const PersonalExchange::Stream* const stream = operation.stream_of(process, buffers);
+    if (stream == nullptr) continue;
+    const std::span<const std::byte> its = value.subspan(stream->begin, stream->bytes);
+    Blocks::for_each(its, [&](Rank of, std::span<const std::byte>) {
+      if (of >= 0 && of < ranks) is_there[static_cast<std::size_t>(of)] = true;
+    });
+    result.value.resize(result.value.size() + its.size() / sizeof(std::uint64_t));
+    std::memcpy(result.value.data() + result.value.size() - its.size() / sizeof(std::uint64_t), its.data(), its.size());
+  }
+  for (Rank rank = 0; rank < ranks; ++rank)
+    if (!is_there[static_cast<std::size_t>(rank)]) result.missing.push_back(rank);
+  result.contributors = static_cast<std::uint32_t>(std::ranges::count(is_there, true));
+}
+
+}  // namespace ucft::detail::simulator
