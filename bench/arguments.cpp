@@ -130,7 +130,7 @@ struct RawArguments {
   std::vector<std::string> stops;
   std::vector<std::string> slow;
   std::string noise;
-  bool watches = false;
+  bool watches = false, uniform = false;
 };
 
 // The payloads of the rows: "8", or "8:1M" for 8, 16, 32 .. 1M; or from, to and factor, as nccl-tests have them.
@@ -286,6 +286,7 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->type_name("RANK-RANK@TIME")
       ->delimiter(',');
   app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
+  app.add_flag("--uniform", raw.uniform, "What a rank has returned that dies then, the survivors return, too");
   app.add_option("--bins", raw.bins,
                  "Of -o sum_reproducible, avg_reproducible: bins of a sum (default: that of the library)")
       ->type_name("K");
@@ -398,6 +399,7 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   if (!arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto"))
     arguments.setting = is_setting(raw.algorithm) ? raw.algorithm : "corrected";
   interpret_reproducible(raw, arguments);
+  arguments.options.uniform = raw.uniform;
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
     arguments.options.correction_delay_us =

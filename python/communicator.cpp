@@ -1,5 +1,6 @@
 // The communicators of Python: see job.hpp.
 #include <fmt/format.h>
+#include <pybind11/numpy.h>
 
 #include <numeric>
 #include <utility>
@@ -438,6 +439,12 @@ std::shared_ptr<Request> Communicator::allgatherv(py::object send, py::object re
                                 displacements ? displacements->data() : nullptr, all.receive.dtype(),
                                 address_of(options), request);
   });
+}
+
+std::shared_ptr<Request> Communicator::agree(std::uint64_t flags, OptionsOf options) {
+  Options with = options.value_or(Options{});
+  with.uniform = 1;
+  return allreduce(py::array_t<std::uint64_t>(1, &flags), py::none(), py::cast(UCFT_BAND), {}, with);
 }
 
 std::shared_ptr<Request> Communicator::barrier(OptionsOf options) {

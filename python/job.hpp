@@ -201,6 +201,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> allgatherv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
                                       std::optional<std::vector<std::uint64_t>> displacements, TypeOf dtype,
                                       OptionsOf options);
+  std::shared_ptr<Request> agree(std::uint64_t flags, OptionsOf options);
   std::shared_ptr<Request> barrier(OptionsOf options);
   std::shared_ptr<Request> gossip(py::object send, py::object receive, const std::optional<GossipOptions>& options,
                                   TypeOf dtype);

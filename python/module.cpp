@@ -224,7 +224,8 @@ void bind_values(py::module_& m) {
       .def_readwrite("correction_delay_us", &Options::correction_delay_us)
       .def_readwrite("gossip_time_ns", &Options::gossip_time_ns)
       .def_readwrite("reproducible_bins", &Options::reproducible_bins)
-      .def_readwrite("reproducible_sweeps", &Options::reproducible_sweeps);
+      .def_readwrite("reproducible_sweeps", &Options::reproducible_sweeps)
+      .def_readwrite("uniform", &Options::uniform, "1: what a rank has returned that dies then, the survivors return");
   py::class_<GossipOptions, std::shared_ptr<GossipOptions>>(
       m, "GossipOptions",
       "How a gossip is made (ucft.h: ucft_gossip_options_t); the same on all ranks. GossipOptions(eps=1e-9)")
@@ -433,6 +434,11 @@ void bind_classes(py::module_& m) {
                      true),
                  py::arg("send"), py::arg("recv"), py::arg("counts"), py::arg("displacements") = py::none(), dtype,
                  options);
+  bind_operation(communicator, "agree", &Communicator::agree, waiting(&Communicator::agree),
+                 doc("The AND of the flags of all ranks, in an array of one; result.missing are the ranks that are not "
+                     "in it. All\nsurvivors get the same, and so has a rank that has returned and dies then.",
+                     false),
+                 py::arg("flags") = ~std::uint64_t{0}, options);
   bind_operation(communicator, "barrier", &Communicator::barrier, waiting(&Communicator::barrier),
                  doc("Complete once every rank that has not failed has entered.", false), options);
   bind_operation(communicator, "gossip", &Communicator::gossip, waiting(&Communicator::gossip),

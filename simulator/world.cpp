@@ -415,6 +415,17 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
   return {};
 }
 
+// Of the dead, too.
+std::string World::check_uniform(std::size_t index, Rank survivor) const {
+  for (Rank rank = 0; rank < plan_.ranks; ++rank) {
+    const Result &its = result(rank, index), &barrier = result(rank, index + 1);
+    if (!barrier.finished || barrier.outcome != Outcome::success) continue;
+    if (std::string wrong = disagreement(its, result(survivor, index)); !wrong.empty())
+      return "rank " + std::to_string(rank) + ", operation " + std::to_string(index) + " is not uniform: " + wrong;
+  }
+  return {};
+}
+
 std::string World::check_end(Rank rank, Rank first) const {
   const Node& here = *nodes_[static_cast<std::size_t>(rank)];
   const std::string where = "rank " + std::to_string(rank) + ": ";
@@ -441,6 +452,8 @@ std::string World::check() const {
       return index < share_of(rank) && (leave == nullptr || leave->waits);
     });
     if (std::string wrong = check_operation(index, live); !wrong.empty()) return wrong;
+    if (plan_.uniform && index % 2 == 0 && !live.empty())
+      if (std::string wrong = check_uniform(index, live[0]); !wrong.empty()) return wrong;
   }
   for (Rank rank : all)
     if (std::string wrong = check_end(rank, stay.empty() ? rank : stay[0]); !wrong.empty()) return wrong;

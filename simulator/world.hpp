@@ -42,7 +42,9 @@ struct Plan {
                             // callers lend their memory for results
   Rank ranks_per_host = 0;  // f counts hosts; 0: ranks
   std::vector<Arguments> program;
-  bool ends = false;  // all leave after the program
+  bool ends = false;     // all leave after the program
+  bool uniform = false;  // a barrier follows each operation: a rank that gets through it, and dies, has had the result
+                         // that the survivors have
   std::vector<Leave> leaves{};
   std::vector<Crash> crashes;
   Rank short_of_memory = no_rank;  // this rank gets no memory any more
@@ -126,6 +128,7 @@ class World {
   std::size_t failed_units() const;
   void take_landing(Rank rank, std::size_t index);
   std::string check_operation(std::size_t index, const std::vector<Rank>& live) const;
+  std::string check_uniform(std::size_t index, Rank survivor) const;
   std::string check_end(Rank rank, Rank first) const;
 
   Plan plan_;

@@ -19,7 +19,9 @@ std::uint16_t Arguments::signature() const {
                        static_cast<std::uint64_t>(shape.delay_quarters) << 50 ^
                        static_cast<std::uint64_t>(gossip.time_ns + 1) << 34;
   hash = (hash ^ word(kind, reduction.type(), reduction.op(), root)) * 0x9e3779b97f4a7c15ull;
-  hash = (hash ^ hash >> 32 ^ word(shape.tree, shape.numbering, failure_info, shape.arity)) * 0x9e3779b97f4a7c15ull;
+  hash = (hash ^ hash >> 32 ^
+          word(shape.tree, shape.numbering, static_cast<int>(failure_info) << 1 | uniform, shape.arity)) *
+         0x9e3779b97f4a7c15ull;
   hash =
       (hash ^ hash >> 32 ^ word(correction, reduction.bins() << 1 | reduction.sweeps_twice(), correction_distance, f)) *
       0x9e3779b97f4a7c15ull;

@@ -50,6 +50,7 @@ struct Arguments {
       true;  // opportunistic forms: a rank with the value from a correction sends on like any other. False for
              // comparison in the simulator only
   FailureInfo failure_info = FailureInfo::list;
+  bool uniform = false;  // what a rank has delivered that dies then, the survivors deliver. For the driver
   GossipSetting gossip{};
 
   bool by_gossip() const { return gossip.time_ns >= 0; }

@@ -422,12 +422,15 @@ typedef struct {
                                        faster one: 2 where a rank reads what all have given (in shared memory), else 1.
                                        Elsewhere 2 is two operations, done again if a rank dies between them, of a
                                        blocking ucft_allreduce only. The bits are the same */
+  int32_t uniform; /* 1: what any rank has returned, also one that dies then, the survivors return. 0: survivors agree
+                      among themselves. Where all ranks share memory every result is uniform. Between hosts a barrier
+                      follows the operation, with its f: its error is the operation's then. Not of gossip operations */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT                                                                         \
   {                                                                                                    \
     sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
-        UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0, 0                                                          \
+        UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0, 0, 0                                                       \
   }
 
 /* The result of an operation. It is always written; the operation's outputs are written on success only, but for some
@@ -568,6 +571,12 @@ UCFT_API ucft_status_t ucft_exscan(ucft_comm_h comm, const void* send, void* rec
                                    ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result);
 /* Waits for all ranks: returns once every rank that has not failed has entered. */
 UCFT_API ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result);
+
+/* Agrees on flags: *flags becomes the AND of the flags of all contributors, the same on all survivors. result->missing
+ * (options.failure_info is LIST) has the ranks that are not in it. So all know alike which ranks have failed. It is
+ * uniform, whatever options.uniform is: a rank that has returned, and dies then, has had what the survivors have. */
+UCFT_API ucft_status_t ucft_agree(ucft_comm_h comm, uint64_t* flags, const ucft_coll_options_t* options,
+                                  ucft_result_t* result);
 
 /* Nonblocking and persistent forms: init checks the arguments, ucft_post starts the operation (again and again, if you
  * like), ucft_test or ucft_wait completes it. With a user operator: ucft_operator_t. */

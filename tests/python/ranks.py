@@ -190,6 +190,10 @@ def collectives():
         assert (world.reduce_scatter(everybody + me).value == n * everybody[me] + n * (n - 1) / 2).all()
         assert world.reduce_scatter(np.arange(2 * n) * (me + 1), op=ucft.MAX).value.tolist() == [2 * me * n,
                                                                                                (2 * me + 1) * n]
+        agreed = world.agree(~(1 << me) & 0xff)
+        assert agreed.value.tolist() == [0xff & ~((1 << n) - 1)] and agreed.missing == ()
+        sums = world.iallreduce(np.array([me]), options=ucft.Options(uniform=1)).wait()
+        assert sums.value.tolist() == [n * (n - 1) / 2]
         own = np.arange(float(n))
         assert world.reduce_scatter(ucft.IN_PLACE, own).value is own and own[0] == n * me
         counts, share = list(range(1, n + 1)), np.zeros(me + 1)

@@ -391,6 +391,43 @@ TEST(Exchanges, LongProgramsOfLargerWorldsSurvive) {
   }
 }
 
+// ---- uniform results ------------------------------------------------------------------------------------------------
+
+Plan with_barriers(Plan plan, std::int32_t f) {
+  std::vector<Arguments> program;
+  for (const Arguments& arguments : plan.program) {
+    program.push_back(arguments);
+    program.push_back(arguments_of(Kind::barrier, f));
+  }
+  plan.program.swap(program);
+  plan.uniform = true;
+  return plan;
+}
+
+// A rank that is through the barrier behind an operation has the result that all survivors have, though it dies then.
+TEST(Uniform, WithABarrierBehindItEachResultIs) {
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::allgather})
+    for (bool optimistic : {true, false})
+      for (Rank n = 2; n <= 5; ++n)
+        for (std::int32_t f = 1; f <= 3; ++f) {
+          Plan plan = with_barriers(plan_of(n, arguments_of(kind, f, n - 1), 2), f);
+          plan.optimistic = optimistic;
+          explore_all(plan, std::min(f, n - 1), n <= 3 ? 1 : n == 4 ? 101 : 5003);
+        }
+}
+
+// Else a root may have a result that dies with it.
+TEST(Uniform, WithoutIsNot) {
+  Plan plan = plan_of(4, arguments_of(Kind::allreduce, 3), 2);
+  plan.program[1] = arguments_of(Kind::barrier, 3);
+  plan.in_flight = 2;  // so a rank may give to the barrier before it has the result
+  plan.optimistic = false;
+  plan.uniform = true;
+  Scope scope;
+  scope.max_victims = 2;
+  EXPECT_GT(explore(plan, scope).violations, 0);
+}
+
 // A dead host is one failure, however many ranks it had; and on a host that lives any number of them may die.
 TEST(WorldsOfHosts, AFailedHostIsOneFailure) {
   for (bool optimistic : {true, false})

@@ -163,6 +163,7 @@ TEST_F(Api, AScanOfOneRankIsItsInput) {
   out.assign(1000, 7);
   EXPECT_EQ(ucft_exscan(comm_, in.data(), out.data(), 1000, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK);
   EXPECT_EQ(ucft_exscan(comm_, in.data(), nullptr, 1000, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK);
+  expect_blamed(ucft_agree(comm_, nullptr, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "flags is null");
   EXPECT_EQ(out, std::vector<double>(1000, 7));
   EXPECT_EQ(ucft_alltoall(comm_, in.data(), out.data(), 1000, UCFT_DOUBLE, nullptr, nullptr), UCFT_OK);
   EXPECT_EQ(out, in);
@@ -295,6 +296,7 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.correction = static_cast<ucft_correction_t>(5); }), "options.correction is 5");
   blame(with([](auto& o) { o.correction_distance = -4; }), "options.correction_distance is -4");
   blame(with([](auto& o) { o.failure_info = static_cast<ucft_failure_info_t>(4); }), "options.failure_info is 4");
+  blame(with([](auto& o) { o.uniform = 2; }), "options.uniform is 2: must be 0 or 1");
   blame(with([](auto& o) { o.reproducible_bins = 3; }), "options.reproducible_bins is 3, and op UCFT_SUM");
   blame(with([](auto& o) { o.reproducible_sweeps = 2; }), "options.reproducible_sweeps is 2, and op UCFT_SUM");
   const ucft_coll_options_t three = with([](auto& o) { o.reproducible_sweeps = 3; });
@@ -441,6 +443,9 @@ TEST(CxxApi, SharesOfOneRankAreAll) {
   check(all.iallgatherv(in, out, counts).wait());
   EXPECT_THROW(all.gatherv(in, out, others, 0), ucft::Error);
   EXPECT_THROW(all.gatherv(in, out, others, 1), ucft::Error);
+  std::uint64_t flags = 0b1011;
+  EXPECT_TRUE(all.agree(flags).ok());
+  EXPECT_EQ(flags, 0b1011u);
   check(all.alltoall(in, out));
   check(all.ialltoall(in, out).wait());
   check(all.scan(in, out, UCFT_SUM));

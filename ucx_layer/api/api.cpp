@@ -405,6 +405,15 @@ ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options,
   return run_call(comm, {Kind::barrier, nullptr, nullptr, 0, UCFT_UINT64, nullptr, 0, options}, result);
 }
 
+ucft_status_t ucft_agree(ucft_comm_h comm, uint64_t* flags, const ucft_coll_options_t* options, ucft_result_t* result) {
+  if (flags == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "flags is null");
+  static constexpr ucft_operator_t both = UCFT_OPERATOR_INIT(UCFT_BAND);
+  ucft_coll_options_t with = UCFT_COLL_OPTIONS_INIT;
+  if (options != nullptr) with = *options;
+  if (with.struct_size == sizeof with) with.uniform = 1;
+  return run_call(comm, {Kind::allreduce, UCFT_IN_PLACE, flags, 1, UCFT_UINT64, &both, 0, &with}, result);
+}
+
 ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                              const ucft_coll_options_t* options, ucft_result_t* result) {
   return run_call(comm, {Kind::allgather, send, recv, count, dtype, nullptr, 0, options}, result);

@@ -114,6 +114,7 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
       {"options.correction_distance is {0}: must not be negative", options.correction_distance, 0, INT32_MAX},
       {"options.correction_delay_us is {0}: must be {1} .. {2}", options.correction_delay_us, 0,
        correction_delay_limit_us},
+      {"options.uniform is {0}: must be 0 or 1", options.uniform, 0, 1},
       {"options.failure_info is {0}: not a ucft_failure_info_t", options.failure_info, UCFT_FAILURE_INFO_LIST,
        UCFT_FAILURE_INFO_BIT},
       {"options.first_root is {0}: must be {1} .. {2}, or -1", arguments.rooted() ? -1 : options.first_root, 0, last,
@@ -135,6 +136,7 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
   arguments.correction_delay_us = options.correction_delay_us;
   arguments.correction_distance = options.correction_distance == 0 && !gossips ? 2 : options.correction_distance;
   arguments.failure_info = static_cast<FailureInfo>(options.failure_info);
+  arguments.uniform = options.uniform != 0;
   if (gossips) comm.set_gossip(options.gossip_time_ns, arguments);
   return UCFT_OK;
 }

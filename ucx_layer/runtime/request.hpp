@@ -92,10 +92,13 @@ struct Request {
   BlockLayout layout;                 // of blocks; of shares: their lengths
   Share share;                        // of the result: this rank's
   std::unique_ptr<Landing> landing;   // of blocks that are not taken as they are
+  std::unique_ptr<Request> seal;      // uniform, between processes: a barrier behind it, with which it completes
+  Request* sealed = nullptr;          // of a seal: its request
   ResultInPlace* in_place = nullptr;  // of a part in an operation over hosts: for what need not be copied to receive
 
   State state = State::idle;
   OperationNumber number = 0;
+  bool awaits_seal = false;   // it is complete but for that
   bool lacks_memory = false;  // of a part in an operation over hosts: this rank has none for what follows, and no data
   BufferId lent_input = no_buffer, lent_output = no_buffer;  // the caller's own memory that peers may be reading
   // Stored one by one and read soon after: in an order in which no two are read at once, which would wait for both

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -143,6 +145,74 @@ TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
     made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 300);
     if (run % 4 == 3) made.environment["UCFT_TEST_FAR"] = "y";
     expect_right(made, {victim}, run);
+  }
+}
+
+// agreements COUNT: what each rank has agreed on it says at once, also if it dies then. Every third is in flight with
+// another operation.
+RANKS(agreements) {
+  const int count = std::stoi(arguments.at(0));
+  for (int i = 0; i < count; ++i) {
+    std::vector<std::int32_t> missing(static_cast<std::size_t>(size_));
+    ucft_result_t result = UCFT_RESULT_INIT;
+    result.missing = missing.data();
+    result.missing_capacity = size_;
+    std::uint64_t flags = ~(std::uint64_t{1} << ((rank_ + i) % 64));
+    if (i % 3 != 0) {
+      check(ucft_agree(comm, &flags, nullptr, &result), "agree");
+    } else {
+      ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+      options.uniform = 1;
+      const ucft_operator_t both = UCFT_OPERATOR_INIT(UCFT_BAND);
+      ucft_request_h agreement = UCFT_REQUEST_NULL, other = UCFT_REQUEST_NULL;
+      std::uint64_t sum = 1;
+      check(ucft_allreduce_init(comm, UCFT_IN_PLACE, &flags, 1, UCFT_UINT64, &both, &options, &agreement), "init");
+      const ucft_operator_t add = UCFT_OPERATOR_INIT(UCFT_SUM);
+      check(ucft_allreduce_init(comm, UCFT_IN_PLACE, &sum, 1, UCFT_UINT64, &add, nullptr, &other), "init");
+      check(ucft_post(agreement), "post");
+      ucft_status_t status = UCFT_ERR_BUSY;
+      while ((status = ucft_post(other)) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
+      check(status, "post");
+      check(ucft_wait(agreement, UINT64_MAX), "wait");
+      check(ucft_request_result(agreement, &result), "result");
+      check(ucft_wait(other, UINT64_MAX), "wait");
+      ucft_request_free(agreement);
+      ucft_request_free(other);
+    }
+    std::string text = "AGREED " + std::to_string(i) + " " + std::to_string(flags);
+    for (std::int32_t each = 0; each < result.missing_count; ++each)
+      text += " " + std::to_string(missing[static_cast<std::size_t>(each)]);
+    std::printf("%s.\n", text.c_str());
+    std::fflush(stdout);
+    if (i == 0) say_started();
+  }
+}
+
+// Of all ranks, the dead included: number -> what was agreed on. "" or the first on which two differ.
+std::string differing_agreements(const std::string& output, std::map<int, std::string>& agreed) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("AGREED ");
+    if (at == line.npos || line.back() != '.') continue;
+    const std::string text = line.substr(at);
+    const int number = std::stoi(text.substr(7));
+    if (agreed.try_emplace(number, text).first->second != text) return text + " and " + agreed[number];
+  }
+  return {};
+}
+
+TEST_P(Kill, ThoseWhoDieHaveAgreedOnWhatSurvivorsHave) {
+  std::mt19937 random(seed() + 9);
+  for (int run = 0; run < runs(30); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 5);
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan made = plan(random, ranks, agreements, {"40"}, {victim});
+    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 200);
+    const JobResult result = run_job(made);
+    expect_right(made, result, {victim}, run);
+    std::map<int, std::string> agreed;
+    EXPECT_EQ(differing_agreements(result.output, agreed), "");
+    EXPECT_EQ(agreed.size(), 40u);
   }
 }
 

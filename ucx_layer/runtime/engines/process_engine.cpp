@@ -71,6 +71,7 @@ void ProcessEngine::retire() {
   member_.outbox().clear();
   member_.release_all();
   parts_.clear();
+  next_seal_.reset();
 }
 
 void ProcessEngine::release(const Message& message) {
@@ -87,9 +88,12 @@ std::vector<Rank> ProcessEngine::hosts_by_rank() const {
 // ---- posting --------------------------------------------------------------------------------------------------------
 
 ucft_status_t ProcessEngine::post(Request& request) {
-  if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) advance();
+  const auto is_full = [this] {
+    return next_seal_ != nullptr || parts_.size() >= static_cast<std::size_t>(context_.settings().window);
+  };
+  if (is_full()) advance();
   if (context_.excluded()) return context_.why_excluded();
-  if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) return UCFT_ERR_BUSY;
+  if (is_full()) return UCFT_ERR_BUSY;
   try {
     auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_.transport());
     if (!part->begin()) return UCFT_ERR_BUSY;
@@ -102,8 +106,31 @@ ucft_status_t ProcessEngine::post(Request& request) {
   request.number = calls_;
   ++pending_;
   published_->note_posted(request.arguments, request.op(), calls_++);
+  if (request.arguments.uniform) seal(request);
   advance();
   return UCFT_OK;
+}
+
+// A rank that is through a barrier knows that all others have the result that was there before it. So its process gives
+// to the barrier when it has the result. (`Uniform` in optimistic_explorer_test.)
+void ProcessEngine::seal(Request& request) {
+  request.awaits_seal = false;
+  request.seal = std::make_unique<Request>();
+  Request& barrier = *request.seal;
+  barrier.sealed = &request;
+  barrier.communicator = &communicator_;
+  barrier.state = Request::State::active;
+  barrier.arguments.kind = Kind::barrier;
+  barrier.arguments.reduction = {DataType::uint64, Operator::none};
+  barrier.arguments.f = request.arguments.f;
+  next_seal_ = std::make_unique<LocalPart>(barrier, calls_, me_, places_, on_host_.get(), context_.transport());
+  begin_seal();
+}
+
+void ProcessEngine::begin_seal() {
+  if (!next_seal_->begin()) return;
+  parts_.push_back(std::move(next_seal_));
+  published_->note_posted(parts_.back()->caller()->arguments, Operator::none, calls_++);
 }
 
 // Of this process until all of its ranks have given, then of others.
@@ -147,6 +174,7 @@ bool ProcessEngine::advance() {
   const std::uint64_t before = member_.entries();
   if (on_host_ != nullptr) {
     if (on_host_->wants_progress()) on_host_->progress();
+    if (next_seal_ != nullptr) begin_seal();
     for (const auto& part : parts_) part->ends();
     for (Rank dead; (dead = log_->advance()) != no_rank;) member_.on_failure(places_.first_here() + dead);
     member_.look();
@@ -165,9 +193,16 @@ void ProcessEngine::follow() {
 void ProcessEngine::offer() {
   while (member_.wants_contribution()) {
     const ProcessContribution* const mine = contribution_of(member_.next_call());
-    if (mine == nullptr) return;
+    if (mine == nullptr || !may_offer(member_.next_call())) return;
     member_.on_contribution(*mine);
   }
+}
+
+// To a seal when the operation before it is through.
+bool ProcessEngine::may_offer(OperationNumber call) const {
+  const Request* const caller = parts_[call - first_part_]->caller();
+  return caller == nullptr || caller->sealed == nullptr || call == first_part_ ||
+         parts_[call - 1 - first_part_]->caller() == nullptr;
 }
 
 void ProcessEngine::flush() {
@@ -283,7 +318,7 @@ bool ProcessEngine::on_turn() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                     context_.transport().waiting() == 0);
-    flush();
+    follow();
   }
   if (!needed_.empty()) give_back_needed();
   return active;
@@ -294,11 +329,14 @@ void ProcessEngine::exclude_self(ucft_status_t why) {
   is_over_ = true;
   if (on_host_ != nullptr) on_host_->exclude_self(why);
   std::vector<Request*> callers;
-  for (const auto& part : parts_)
-    if (Request* const caller = part->take_caller(); caller != nullptr) {
-      caller->give_up(why);
-      callers.push_back(caller);
-    }
+  const auto give_up = [&](LocalPart& part) {
+    Request* const caller = part.take_caller();
+    if (caller == nullptr) return;
+    caller->give_up(why);
+    callers.push_back(caller);
+  };
+  for (const auto& part : parts_) give_up(*part);
+  if (next_seal_ != nullptr) give_up(*next_seal_);
   for (const Needed& each : std::exchange(needed_, {})) {
     if (each.value) each.request->give_up(why);
     context_.transport().buffers().release(each.value);
@@ -417,6 +455,19 @@ void ProcessEngine::give_back_needed() {
 void ProcessEngine::give_back(Request& request) {
   for (BufferId* const lent : {&request.lent_input, &request.lent_output})
     context_.transport().buffers().release(std::exchange(*lent, no_buffer));
+  if (request.sealed != nullptr) {
+    request.state = Request::State::complete;
+    if (request.sealed->awaits_seal) complete(*request.sealed);
+  } else if (request.seal != nullptr && request.seal->state != Request::State::complete) {
+    request.awaits_seal = true;
+  } else {
+    complete(request);
+  }
+}
+
+void ProcessEngine::complete(Request& request) {
+  if (request.seal != nullptr && request.seal->status != UCFT_OK) request.give_up(request.seal->status);
+  request.seal.reset();
   request.state = Request::State::complete;
   --pending_;
 }

@@ -96,6 +96,10 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
   bool is_needed(const Needed& needed) const;
   void give_back_needed();
   void give_back(Request& request);
+  void seal(Request& request);
+  void begin_seal();
+  void complete(Request& request);
+  bool may_offer(OperationNumber call) const;
   void go();
 
   Communicator& communicator_;
@@ -108,6 +112,7 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
   ProcessMember member_;
   std::optional<PublishedPart> published_;  // until retire()
   std::deque<std::unique_ptr<LocalPart>> parts_;
+  std::unique_ptr<LocalPart> next_seal_;  // behind them: there is no room for it yet
   OperationNumber first_part_ = 0, calls_ = 0;
   std::vector<Needed> needed_;  // they have their results; others need their memory, or their turns
   std::vector<std::atomic<OperationNumber>> heard_of_;  // by rank, where each is a process
