@@ -1,7 +1,7 @@
-// The end of an operation whose data go in pieces: a member that has all of its part says so, in rounds. In the round of
-// distance s = 1, 2, 4 .. it gives a word to the member s places behind it, when it has the words of the rounds before.
-// So each word says that its sender has its part, and so have those that it has heard this from. After the last round
-// all members have theirs. (Dissemination: D. Hensgen, R. Finkel, U. Manber, "Two Algorithms for Barrier
+// The end of an operation whose data go in pieces: a member that has all of its part says so, in rounds. In the round
+// of distance s = 1, 2, 4 .. it gives a word to the member s places behind it, when it has the words of the rounds
+// before. So each word says that its sender has its part, and so have those that it has heard this from. After the last
+// round all members have theirs. (Dissemination: D. Hensgen, R. Finkel, U. Manber, "Two Algorithms for Barrier
 // Synchronization".)
 #pragma once
 
