@@ -52,7 +52,7 @@ inline void read_exchange(const Operation& operation, std::span<const std::byte>
   for (Rank process = 0; process < processes; ++process) {
     const PersonalExchange::Stream* const stream = operation.stream_of(process, buffers);
     if (stream == nullptr) continue;
-    if (!stream->is_whole) result.value.push_back(~std::uint64_t{0});  // no set of blocks
+    if (!stream->is_whole || stream->lacking != no_rank) result.value.push_back(~std::uint64_t{0});  // no set of blocks
     const std::span<const std::byte> its = value.subspan(stream->begin, stream->bytes);
     Blocks::for_each(its, [&](Rank of, std::span<const std::byte>) {
       if (of >= 0 && of < ranks) is_there[static_cast<std::size_t>(of)] = true;

@@ -94,7 +94,7 @@ std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, 
 
 // The pieces of the streams to all others, and the messages that close.
 std::int64_t sends_of_exchange(Rank rank, Rank ranks, const Optimism& optimism) {
-  auto sends = ranks > 2 ? static_cast<std::int64_t>(Optimism::steps(ranks)) : 0;
+  auto sends = static_cast<std::int64_t>(Optimism::steps(ranks));
   for (Rank to = 0; to < ranks; ++to) {
     const std::uint64_t bytes = (1 + exchanged(rank, to).size()) * sizeof(std::uint64_t);
     if (to != rank) sends += static_cast<std::int64_t>((bytes + optimism.piece_bytes - 1) / optimism.piece_bytes);

@@ -125,7 +125,27 @@ void HostsWorld::stamp_last(Rank rank) {
 
 const JournalEntry* HostsWorld::RankJournal::at(std::uint64_t position) {
   const std::deque<Entry>& journal = world_.memory_of(rank_).journal;
-  return position < journal.size() && journal[position].stamped ? &journal[position].kept.entry : nullptr;
+  if (position >= journal.size() || !journal[position].stamped) return nullptr;
+  const JournalEntry& entry = journal[position].kept.entry;
+  const bool lies_elsewhere = entry.contribution != nullptr && entry.contribution->arguments.row().goes_straight;
+  return lies_elsewhere ? world_.in_pieces(rank_, entry) : &entry;
+}
+
+// As long blocks are in a job: each reader has a block of its own, and in it what it computes of the ranks' pieces.
+const JournalEntry* HostsWorld::in_pieces(Rank rank, const JournalEntry& entry) {
+  Node& here = node(rank);
+  here.buffers.release(here.contribution.block);
+  for (const ProcessContribution::Piece& piece : here.contribution.pieces) here.buffers.release(piece.data);
+  here.contribution = *entry.contribution;
+  if (!here.contribution.value.empty()) {
+    lent_.emplace_back(here.contribution.value.begin(), here.contribution.value.end());
+    const std::vector<std::byte>& bytes = lent_.back();
+    here.contribution.block = here.buffers.whole(here.buffers.allocate(bytes.size()));
+    here.contribution.pieces = {{0, here.buffers.whole(here.buffers.adopt(bytes.data(), bytes.size(), 0))}};
+  }
+  here.read = entry;
+  here.read.contribution = &here.contribution;
+  return &here.read;
 }
 
 // ---- what a rank does -----------------------------------------------------------------------------------------------

@@ -113,6 +113,8 @@ class HostsWorld {
     std::int64_t stores = 0, sends = 0, dies_after = -1;
     bool alive = true, stamp_is_owed = false;
     bool has_left = false, is_gone = false, has_ended = false;
+    JournalEntry read{};  // of a contribution in pieces
+    ProcessContribution contribution{};
   };
   struct Event {
     enum class What : std::uint8_t { packet, failure, gone, look, stamp, turn, waiting };
@@ -135,6 +137,7 @@ class HostsWorld {
       if (host_of(rank) == host) use(rank);
   }
   void append(Rank rank, std::uint64_t position, const JournalEntry& entry);
+  const JournalEntry* in_pieces(Rank rank, const JournalEntry& entry);
   void stamp_last(Rank rank);
   bool may_step(Rank rank, std::int64_t& counter);
   void tell_host(Rank rank);

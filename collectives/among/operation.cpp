@@ -313,7 +313,7 @@ void Operation::begin_exchange(Outbox& out) {
 }
 
 void Operation::on_exchange(const Message& message, Outbox& out) {
-  if (!follows_the_same(message) || finished_) return;
+  if (!follows_the_same(message) || mismatch_told_ || (finished_ && message.phase != Phase::closing)) return;
   if (!exchange_.accepts(message)) return on_mismatch(message, out);
   exchange_.on_message(message, out.buffers());
   go_on_with_exchange(out);
@@ -321,7 +321,7 @@ void Operation::on_exchange(const Message& message, Outbox& out) {
 
 void Operation::go_on_with_exchange(Outbox& out) {
   if (joins_later_ && exchange_.has_all_that_live(ballots_)) return join(out);
-  if (finished_ || !ballots_.is_optimistic() || !exchange_.close(ballots_, out)) return;
+  if (!ballots_.is_optimistic() || !exchange_.close(ballots_, out) || finished_) return;
   Buffers& buffers = out.buffers();
   if (const Rank lacking = exchange_.first_lacking(); lacking != no_rank) {
     decision_.lack_memory(lacking);

@@ -86,7 +86,10 @@ class Operation {
   const Arguments& arguments() const { return arguments_; }
   const CatalogueRow& row() const { return *row_; }
   const Membership& members() const { return ballots_.members(); }
-  bool all_have_it() const { return all_have_it_; }
+  // No rank needs data of this one any more. It may have to answer yet.
+  bool all_have_data() const {
+    return all_have_it_ || (row_->goes_straight && delivered_ && exchange_.all_have_data());
+  }
   const Decision& decision() const { return decision_; }
   // The part of the result that is here. Of an exchange it is streams of members, of which the decided set counts.
   Slice value() const { return row_->goes_straight ? exchange_.data() : decision_.value; }

@@ -248,7 +248,7 @@ void ProcessReplica::clear_completed() {
 void ProcessReplica::forget_what_all_have() {
   const std::size_t forgotten = std::erase_if(taken_, [&](OperationNumber number) {
     if (number < window_.dropped_upto()) return true;
-    if (!window_.operation(number).all_have_it()) return false;
+    if (!window_.operation(number).all_have_data()) return false;
     forget_values_of(number);
     give_back_rooms([&](const Room& room) { return room.operation == number; });
     return true;

@@ -63,14 +63,13 @@ struct CatalogueRow {
   Combines combines;
   Lands lands;
   Lengths lengths;
+  bool goes_straight = false;  // data go straight from each process to each other; decided is whose count
 
   // These follow from the others:
   bool collects = gives != Who::root;     // every rank contributes, by up-correction (Algorithms 1-3); else the root's
                                           // data are the decision
   bool disseminates = gets != Who::root;  // the decision goes to all (corrected trees)
   bool reduces = combines == Combines::elements;  // on its way
-  // The data go straight from each process to each other; decided is whose count.
-  bool goes_straight = false;
 
   constexpr Pattern pattern() const { return {gives, gets, combines, combines_landed()}; }
   constexpr bool from_root() const { return pattern().from_root(); }

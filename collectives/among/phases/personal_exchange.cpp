@@ -14,7 +14,7 @@ void PersonalExchange::start(const Message& blank, Slice input, std::span<const 
   blank_ = blank;
   blank_.attempt = optimistic_ballot;
   streams_.resize(static_cast<std::size_t>(members.size()) + members.excluded().size());
-  if (members.size() > 2) closing_.start(ballots);
+  closing_.start(ballots);
   if (lacking == no_rank) {
     room_ = out.buffers().whole(room);
     out.buffers().retain(room_);
@@ -104,17 +104,22 @@ bool PersonalExchange::has_all_that_live(const Ballots& ballots) const {
 }
 
 bool PersonalExchange::close(const Ballots& ballots, Outbox& out) {
-  for (std::int32_t position = 0; position < ballots.members().size(); ++position)
-    if (!stream(ballots.members().rank_at(position)).is_whole) return false;
+  bool is_long = false;
+  for (std::int32_t position = 0; position < ballots.members().size(); ++position) {
+    const Stream& its = stream(ballots.members().rank_at(position));
+    if (!its.is_whole) return false;
+    is_long = is_long || its.bytes > ballots.surroundings().optimism.piece_bytes;
+  }
   Message word = blank_;
   word.phase = Phase::closing;
-  return closing_.advance(word, out);
+  const bool is_pair = ballots.members().size() == 2;
+  return (is_pair && !is_long) || closing_.advance(word, out) || is_pair;
 }
 
 std::vector<std::uint64_t> PersonalExchange::set(std::uint64_t words) const {
   std::vector<std::uint64_t> bits(words);
   for (std::size_t rank = 0; rank < streams_.size(); ++rank)
-    if (streams_[rank].is_whole) bits[rank / 64] |= std::uint64_t{1} << rank % 64;
+    if (streams_[rank].is_whole && streams_[rank].lacking == no_rank) bits[rank / 64] |= std::uint64_t{1} << rank % 64;
   return bits;
 }
 
@@ -124,6 +129,9 @@ void PersonalExchange::add_awaited(const Ballots& ballots, std::vector<Rank>& ra
       ranks.push_back(rank);
   if (ranks.empty() && ballots.is_optimistic() && !closing_.is_through()) ranks.push_back(closing_.awaited());
 }
+
+// However much of it has come, it has one length, by which all replicas know whether it is long.
+Slice PersonalExchange::data() const { return room_; }
 
 Rank PersonalExchange::first_lacking() const {
   const auto found = std::ranges::find_if(streams_, [](const Stream& each) { return each.lacking != no_rank; });

@@ -20,7 +20,8 @@
 // Invariants: a rank that has given a set takes in further streams, but the set stays. A stream lies in the room as a
 // whole, from where its first piece has put it.
 //
-// Two members need no closing. If one of them dies, no other survivor has to agree with the one that is left.
+// Two members wait for no closing. If one of them dies, no other survivor has to agree with the one that is left. A word
+// goes all the same if a stream is longer than a piece. It says that the data may be forgotten.
 #pragma once
 
 #include <span>
@@ -56,17 +57,19 @@ class PersonalExchange {
   void on_message(const Message& message, Buffers& buffers);
   // This rank has the stream of each member that lives.
   bool has_all_that_live(const Ballots& ballots) const;
-  // Goes as far as the arrivals allow. True: all members have all streams.
+  // Goes as far as the arrivals allow. True: all members have all streams; or there are two, and this rank has.
   bool close(const Ballots& ballots, Outbox& out);
 
-  // The members whose streams this rank has, a bit each, in `words` words.
+  // All members have all streams, as far as this rank knows: none needs anything of it any more.
+  bool all_have_data() const { return !streams_.empty() && closing_.is_through(); }
+
+  // The members whose streams this rank has, a bit each, in `words` words. One without memory for its part has none.
   std::vector<std::uint64_t> set(std::uint64_t words) const;
   // The stream of that rank. It is empty if the rank has no memory for its part.
   const Stream& stream(Rank rank) const { return streams_[static_cast<std::size_t>(rank)]; }
-  Slice data() const { return room_.part(0, used_); }
+  Slice data() const;  // the whole room, with the streams in it
   // Delivered, and taken.
   void let_go_of_data(Buffers& buffers);
-  Rank size() const { return static_cast<Rank>(streams_.size()); }  // of the communicator
   // The one named by the lowest member that has no memory for its part; no_rank: there is none.
   Rank first_lacking() const;
   void add_awaited(const Ballots& ballots, std::vector<Rank>& ranks) const;

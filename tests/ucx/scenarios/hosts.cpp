@@ -53,6 +53,7 @@ RANKS(in_turns) {
     broadcast(i, i % size_, i % 2 == 0 ? 400 : 3);
     reduce(i, (i + 1) % size_, 2);
     allgather(i, 3 + static_cast<std::size_t>(i) * 30);
+    alltoall(i, i % 3 == 0 ? 2 : 2000);
   }
 }
 

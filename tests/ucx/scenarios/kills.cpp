@@ -91,7 +91,7 @@ RANKS(loop) {
     if (i % 8 == 2) reduce_scatter(i, large / 4);
     if (i % 8 == 4) reduce_scatter_bytes(i, large + 3);
     if (i % 8 == 0) scatter(i, i % size_, large / 4);
-    if (i % 8 == 3) alltoall(i, large / 8);
+    if (i % 8 == 3) alltoall(i + i / 8 % 2, large / 8);  // in place, and not
     if (i % 8 == 5) scan(i, large / 4);
     if (i % 8 == 1) allreduce(i, large);
     if (i % 8 == 3) broadcast(i, 0, large);
@@ -230,6 +230,25 @@ TEST_P(Kill, BetweenTwoPiecesOfALongSum) {
     const int ranks = 2 + static_cast<int>(random() % 6),
               victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
     JobPlan made = plan(random, ranks, long_sums, {}, {victim});
+    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 120);
+    expect_right(made, {victim}, run);
+  }
+}
+
+// Shares in several pieces, which go straight to their readers (collectives/among/phases/personal_exchange.hpp).
+RANKS(long_alltoalls) {
+  for (int i = 0; i < 8; ++i) {
+    alltoall(i, i % 3 == 0 ? 20000 : 1400);
+    if (i % 3 == 2) allreduce(i, 1);
+  }
+}
+
+TEST_P(Kill, BetweenTwoPiecesOfALongAlltoall) {
+  std::mt19937 random(seed() + 10);
+  for (int run = 0; run < runs(30); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 6),
+              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan made = plan(random, ranks, long_alltoalls, {}, {victim});
     made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 120);
     expect_right(made, {victim}, run);
   }

@@ -238,9 +238,9 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
   const bool lends = call.pattern.sums_for_all() && bytes >= lent_from && may_be_read_in_place(request, call) &&
                      context_.transport().is_shared(send, bytes);
-  const bool is_there = request.send_block != no_buffer && combined == 0;
-  const std::uint64_t wanted = (lends || is_there ? 0 : aligned(bytes)) + combined;
-  if (is_there) buffers.retain(room.block = request.send_block);
+  const bool is_given = request.send_block != no_buffer && combined == 0;
+  const std::uint64_t wanted = (lends || is_given ? 0 : aligned(bytes)) + combined;
+  if (is_given) buffers.retain(room.block = request.send_block);
   if (wanted > 0) {
     room.block = buffers.allocate(std::max(wanted, least_block));
     if (room.block == no_buffer) {
@@ -256,7 +256,7 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   std::byte* const block = room.block == no_buffer ? nullptr : buffers.data(room.block);
   room.is_large = lends || layout_.is_large(bytes);
   room.lender = lends ? &request : nullptr;
-  data = {lends || is_there ? nullptr : send, slabs_->place_of(lends || is_there ? send : block),
+  data = {lends || is_given ? nullptr : send, slabs_->place_of(lends || is_given ? send : block),
           combined == 0 ? 0 : slabs_->place_of(block + (lends ? 0 : aligned(bytes)))};
   return true;
 }
@@ -477,7 +477,8 @@ void HostEngine::note_outcome(Request& request, OperationNumber number, std::uin
 void HostEngine::name_missing(Request& request, OperationNumber number) {
   if (!request.missing_known) return;
   for (Rank rank = 0; rank < size_ && request.missing_count > 0; ++rank)
-    if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);
+    if (slabs_->load(rank, layout_.value(number)) < host_stamp(number))
+      request.missing.push_back(rank);  // never gave it
   request.leave_out_later_ranks(size_);
 }
 

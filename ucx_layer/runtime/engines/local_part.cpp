@@ -64,7 +64,7 @@ bool LocalPart::begin() {
   else if (row_.from_root() && places_.is_here(arguments.root))
     has_memory = begin_block_of_root(call);
   if (on_host_ == nullptr) {
-    if (value_.size() > 0 && has_memory) std::memcpy(value_.data(), send_, value_.size());
+    if (value_.size() > 0 && has_memory && send_ != value_.data()) std::memcpy(value_.data(), send_, value_.size());
     outcome_.status = has_memory ? UCFT_OK : UCFT_ERR_NO_MEMORY;
     finish();
     return true;
@@ -106,7 +106,7 @@ bool LocalPart::begin_sum(HostCall& call) {
 // Each rank's block is a record, as it is in a set of blocks; or one for each process, if these go straight there.
 bool LocalPart::begin_blocks(HostCall& call) {
   const std::uint64_t mine = block_bytes(places_.local_rank_of(me_));
-  if (goes_straight() && places_.are_ranks() && lend_input(mine)) return true;
+  if (goes_straight() && places_.are_ranks()) return lend_input(mine) || value_.make(mine);
   Room& packed = on_host_ == nullptr ? value_ : give_;
   if (!packed.make(mine)) return false;
   if (goes_straight())
@@ -152,8 +152,6 @@ std::uint64_t LocalPart::stream_bytes(Rank ranks) const {
 void LocalPart::pack_streams(std::byte* to) const {
   const std::uint64_t share = caller_->share_bytes(places_.size());
   const auto* const from = static_cast<const std::byte*>(caller_->send);
-  if (places_.are_ranks())
-    return static_cast<void>(std::copy_n(from, share * static_cast<std::uint64_t>(places_.size()), to));
   Rank place = 0;
   for (Host process = 0; process < places_.process_count(); ++process) {
     const Rank ranks = places_.ranks_of(process);
@@ -262,6 +260,7 @@ void LocalPart::finish() {
     mine.arguments = Arguments{};
     mine.arguments.kind = Kind::barrier;
     mine.arguments.layout = ~std::uint64_t{0};
+    mine.room_bytes = 0;
     mine.contributors = 1;
     mine.has_value = true;
     return;

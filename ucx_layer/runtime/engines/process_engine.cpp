@@ -405,26 +405,45 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   give_back_needed();
 }
 
-// Of an exchange: LocalPart::pack_streams() has made them.
+// Of an exchange: LocalPart::pack_streams() has made them. Nothing is written if one does not have the shares that this
+// rank expects: then some rank gave other counts.
 void ProcessEngine::take_streams(Request& request, const Operation& operation, std::span<const std::byte> value) const {
   std::vector<const std::byte*> shares(static_cast<std::size_t>(communicator_.size()));
   const std::uint64_t bytes = request.share_bytes(communicator_.size()),
-                      before = bytes * static_cast<std::uint64_t>(places_.local_rank_of(me_));
-  for (Host process = 0; process < places_.process_count(); ++process) {
-    const auto* const its = operation.stream_of(process, context_.transport().buffers());
-    if (its == nullptr) continue;
-    const std::span<const std::byte> stream = value.subspan(its->begin, its->bytes);
-    if (places_.are_ranks())
-      shares[static_cast<std::size_t>(process)] = stream.data();
-    else
-      Blocks::for_each(stream, [&](Rank rank, std::span<const std::byte> block) {
-        shares[static_cast<std::size_t>(rank)] = block.data() + before;
-      });
-  }
+                      before = bytes * static_cast<std::uint64_t>(places_.local_rank_of(me_)),
+                      for_all_here = bytes * static_cast<std::uint64_t>(places_.here());
   if (places_.are_ranks())
     shares[static_cast<std::size_t>(me_)] =
         static_cast<const std::byte*>(request.send) + bytes * static_cast<std::uint64_t>(me_);
+  for (Host process = 0; process < places_.process_count(); ++process) {
+    const auto* const its = operation.stream_of(process, context_.transport().buffers());
+    if (its == nullptr || (places_.are_ranks() && process == places_.process_of(me_))) continue;
+    bool fits = its->is_whole && its->begin + its->bytes <= value.size();
+    const std::span<const std::byte> stream = fits ? value.subspan(its->begin, its->bytes) : value.first(0);
+    if (places_.are_ranks()) {
+      fits = fits && stream.size() == bytes;
+      shares[static_cast<std::size_t>(process)] = stream.data();
+    } else {
+      fits = Blocks::for_each(stream,
+                              [&](Rank rank, std::span<const std::byte> block) {
+                                fits = fits && rank >= 0 && rank < communicator_.size() &&
+                                       places_.process_of(rank) == process && block.size() == for_all_here &&
+                                       shares[static_cast<std::size_t>(rank)] == nullptr;
+                                if (fits) shares[static_cast<std::size_t>(rank)] = block.data() + before;
+                              }) &&
+             fits;
+    }
+    if (fits) continue;
+    request.give_up(UCFT_ERR_MISMATCH);
+    request.culprit = first_rank_of(process);
+    return;
+  }
   request.take_shares(shares);
+}
+
+Rank ProcessEngine::first_rank_of(Host process) const {
+  return places_.rank_at(
+      static_cast<Rank>(std::ranges::find(places_.processes(), process) - places_.processes().begin()));
 }
 
 // Of a caller, lent.
