@@ -314,6 +314,13 @@ TEST(Exchanges, OneSurvivesEveryCrashPlanOfUpToFiveRanks) {
                    n < 5 ? 1 : 41);
 }
 
+// A rank that has been told the set by a root that died then tells the next one that set, and not what it has itself.
+TEST(Exchanges, EachRootMayDieInTheMiddleOfTellingTheSet) {
+  for (Rank root = 0; root < 5; ++root)
+    for (const BroadcastShape& shape : {BroadcastShape{}, BroadcastShape{Tree::flat}})
+      explore_each(exchanges_of(5, arguments_of(Kind::exchange, 2, root, shape), 1, 1, 3), 2, 3);
+}
+
 TEST(Exchanges, InFlightSurviveEveryCrashPlan) {
   for (Rank n = 2; n <= 4; ++n)
     for (std::int32_t f = 1; f <= 2; ++f)

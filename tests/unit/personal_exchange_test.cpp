@@ -27,8 +27,7 @@ struct Member {
     ballots.promise_optimistic();
     const std::vector<std::uint64_t> data(words * static_cast<std::uint64_t>(ranks), static_cast<std::uint64_t>(me));
     std::vector<PersonalExchange::Share> shares;
-    for (Rank to = 0; to < ranks; ++to)
-      shares.push_back({to, static_cast<std::uint64_t>(to) * words * 8, words * 8});
+    for (Rank to = 0; to < ranks; ++to) shares.push_back({to, static_cast<std::uint64_t>(to) * words * 8, words * 8});
     const Slice input = buffers.whole(buffers.copy_in(data.data(), data.size() * 8));
     Message blank;
     blank.signature = 7;

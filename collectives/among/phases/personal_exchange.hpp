@@ -20,8 +20,8 @@
 // Invariants: a rank that has given a set takes in further streams, but the set stays. A stream lies in the room as a
 // whole, from where its first piece has put it.
 //
-// Two members wait for no closing. If one of them dies, no other survivor has to agree with the one that is left. A word
-// goes all the same if a stream is longer than a piece. It says that the data may be forgotten.
+// Two members wait for no closing. If one of them dies, no other survivor has to agree with the one that is left. A
+// word goes all the same if a stream is longer than a piece. It says that the data may be forgotten.
 #pragma once
 
 #include <span>
