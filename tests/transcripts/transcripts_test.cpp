@@ -101,6 +101,8 @@ class Transcript {
 
  private:
   Bytes input_of(Rank rank) const {
+    if (arguments_.row().goes_straight)
+      return bytes_of(std::vector<std::uint64_t>(static_cast<std::size_t>(world_.size()), 0));
     if (arguments_.kind == Kind::broadcast) return rank == arguments_.root ? word(42) : Bytes{};
     if (arguments_.kind != Kind::allgather) return word(std::uint64_t{1} << rank);
     Arguments mine = arguments_;
@@ -111,6 +113,7 @@ class Transcript {
     return input;
   }
   std::string value_of(const Bytes& value) const {
+    if (arguments_.row().goes_straight) return "the set " + set_of(word_of(value));
     if (arguments_.kind == Kind::broadcast) return fmt::format("the data, {}", word_of(value));
     if (arguments_.kind != Kind::allgather) return "the sum of " + set_of(word_of(value));
     std::uint64_t ranks = 0;
@@ -122,7 +125,10 @@ class Transcript {
     std::string text = fmt::format("{} -> {}  {}", letter.from, letter.to, name_of(message.phase));
     if (message.has(by_gossip)) text += " by gossip,";
     if (message.has(is_decided)) text += ", decided before:";
-    if (!letter.value.empty()) text += " " + value_of(letter.value);
+    if (message.phase == Phase::all_broadcast)
+      text += fmt::format(" what {} has for {}", letter.from, letter.to);
+    else if (!letter.value.empty())
+      text += " " + value_of(letter.value);
     if (message.has(is_unclean)) text += ", not clean";
     for (std::uint32_t entry : elements_of<std::uint32_t>(letter.list))
       text += fmt::format(", {} failed{}", entry & ~contributed_bit,
@@ -180,6 +186,28 @@ TEST(Transcripts, Allgather) {
   here.tell_all(2);
   here.run();
   here.compare("allgather");
+}
+
+TEST(Transcripts, Exchange) {
+  Arguments arguments = sum_of_words(1);
+  Exchange::put_into(arguments, 4);
+  Transcript here(
+      "A long alltoall: an exchange of what each has for each other, and an agreement on whose data count. Rank 1 "
+      "dies\n"
+      "# when rank 2 alone has its data. Ranks give the sets of those whose data they have. What all have counts. Rank "
+      "3 gives\n"
+      "# its set when it has the data of all that live.",
+      4, arguments);
+  here.deliver(HandFedWorld::is(1, 2, Phase::all_broadcast));
+  here.die(1, HandFedWorld::is(Phase::all_broadcast));
+  here.deliver(HandFedWorld::is(0, 1, Phase::all_broadcast));
+  here.deliver(HandFedWorld::is(0, 2, Phase::all_broadcast));
+  here.deliver(HandFedWorld::is(2, 0, Phase::all_broadcast));
+  here.deliver(HandFedWorld::is(3, 0, Phase::all_broadcast));
+  here.deliver(HandFedWorld::is(3, 2, Phase::all_broadcast));
+  here.tell_all(1);
+  here.run();
+  here.compare("exchange");
 }
 
 TEST(Transcripts, Takeover) {

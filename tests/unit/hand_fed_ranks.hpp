@@ -107,8 +107,15 @@ class HandFedRank {
     collect();
     return is;
   }
+  // input: of an exchange a word for each rank.
   OperationNumber post(const Arguments& arguments, const Bytes& input = {}) {
-    return post(arguments, Operation::Memory{.input = copy_of(input)});
+    Operation::Memory memory{.input = copy_of(input)};
+    if (!arguments.row().goes_straight) return post(arguments, memory);
+    for (Rank to = 0; to < static_cast<Rank>(input.size() / 8); ++to)
+      memory.shares.push_back({to, static_cast<std::uint64_t>(to) * 8, 8});
+    memory.room = buffers.allocate(input.size());
+    memory.result = buffers.allocate(arguments.bytes());
+    return post(arguments, memory);
   }
   OperationNumber post(const Arguments& arguments, const Operation::Memory& memory) {
     EXPECT_TRUE(ready());
