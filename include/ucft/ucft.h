@@ -324,8 +324,9 @@ typedef struct {
   ucft_rank_state_t state;
   ucft_collective_t
       last;             /* the last operation that it has posted here: number posted - 1, counted from 0             */
-  int64_t posted;       /* operations on this communicator, splits and internal ones included (0 in one of a single
-                             rank); of a rank that is UCFT_RANK_UNKNOWN: at least so many                        */
+  int64_t posted;       /* operations on this communicator, splits and internal ones included, such as the barrier
+                             behind a uniform one (0 in one of a single rank); of a rank that is UCFT_RANK_UNKNOWN:
+                             at least so many                                                                  */
   int64_t finished;     /* all operations before that number; -1: not known                                    */
   int64_t posted_at_ns; /* when it posted the last one; up to a heartbeat early                                */
   int64_t heard_at_ns;  /* its last sign of life                                                                      */
@@ -424,7 +425,9 @@ typedef struct {
                                        blocking ucft_allreduce only. The bits are the same */
   int32_t uniform; /* 1: what any rank has returned, also one that dies then, the survivors return. 0: survivors agree
                       among themselves. Where all ranks share memory every result is uniform. Between hosts a barrier
-                      follows the operation, with its f: its error is the operation's then. Not of gossip operations */
+                      follows the operation, with its f: its error is the operation's then. It must be the same on all
+                      ranks: else their later calls are compared with each other's, one apart. Of reduce and gather it
+                      is about the root's result. Not of gossip operations */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT                                                                         \
@@ -573,7 +576,7 @@ UCFT_API ucft_status_t ucft_exscan(ucft_comm_h comm, const void* send, void* rec
 UCFT_API ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result);
 
 /* Agrees on flags: *flags becomes the AND of the flags of all contributors, the same on all survivors. result->missing
- * (options.failure_info is LIST) has the ranks that are not in it. So all know alike which ranks have failed. It is
+ * (options.failure_info is LIST) has the ranks that are not in it: all know alike who has failed, or left. It is
  * uniform, whatever options.uniform is: a rank that has returned, and dies then, has had what the survivors have. */
 UCFT_API ucft_status_t ucft_agree(ucft_comm_h comm, uint64_t* flags, const ucft_coll_options_t* options,
                                   ucft_result_t* result);

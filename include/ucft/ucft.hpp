@@ -696,11 +696,11 @@ class Communicator {
                                   dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
   }
 
-  // Returns once every rank that has not failed has entered.
   // See ucft_agree: flags becomes the AND of the flags of all that have contributed.
   Result agree(std::uint64_t& flags, const Options& options = {}) {
     return finish(ucft_agree(get(), &flags, &options, reader_.fresh()));
   }
+  // Returns once every rank that has not failed has entered.
   Result barrier(const Options& options = {}) { return finish(ucft_barrier(get(), &options, reader_.fresh())); }
 
   // Averages, sums, minima or maxima of the ranks' values by gossip: the same bits on every survivor. Averages and sums

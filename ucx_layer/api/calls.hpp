@@ -47,9 +47,11 @@ template <std::size_t bytes>
 [[gnu::always_inline]] inline bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
   constexpr std::size_t packed = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
   static_assert(packed == sizeof a.struct_size + 9 * sizeof(std::int32_t));
+  static_assert(offsetof(ucft_coll_options_t, uniform) == offsetof(ucft_coll_options_t, reproducible_sweeps) + 4 &&
+                sizeof a - offsetof(ucft_coll_options_t, uniform) <= sizeof(std::size_t));  // nothing behind it
   return has_same_bytes<packed>(&a, &b) && a.correction_delay_us == b.correction_delay_us &&
          a.gossip_time_ns == b.gossip_time_ns && a.reproducible_bins == b.reproducible_bins &&
-         a.reproducible_sweeps == b.reproducible_sweeps;
+         a.reproducible_sweeps == b.reproducible_sweeps && a.uniform == b.uniform;
 }
 
 // Whether the request was prepared of the same call: then all of that is right still.

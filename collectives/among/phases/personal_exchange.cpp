@@ -106,9 +106,9 @@ bool PersonalExchange::has_all_that_live(const Ballots& ballots) const {
 bool PersonalExchange::close(const Ballots& ballots, Outbox& out) {
   bool is_long = false;
   for (std::int32_t position = 0; position < ballots.members().size(); ++position) {
-    const Stream& its = stream(ballots.members().rank_at(position));
-    if (!its.is_whole) return false;
-    is_long = is_long || its.bytes > ballots.surroundings().optimism.piece_bytes;
+    const Rank rank = ballots.members().rank_at(position);
+    if (!stream(rank).is_whole) return false;
+    is_long = is_long || (rank != ballots.me() && stream(rank).bytes > ballots.surroundings().optimism.piece_bytes);
   }
   Message word = blank_;
   word.phase = Phase::closing;

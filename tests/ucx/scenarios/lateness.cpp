@@ -213,6 +213,56 @@ RANKS(latest_of_all) {
   check(ucft_request_free(request), "free");
 }
 
+// uniform_sum: rank 1 has given its value, and is held up in its operator, so that it has not the sum. Rank 0 has it, and
+// must not return it yet.
+RANKS(uniform_sum) {
+  const std::vector<std::int64_t> pids = exchange_pids();
+  go_on_when_told();
+  std::uint64_t in = std::uint64_t{1} << rank_, plain = 0, out = 0;
+  ucft_operator_t held_up = UCFT_OPERATOR_INIT(UCFT_USER);
+  held_up.function = [](const void* from, void* to, std::uint64_t, ucft_dtype_t, void*) {
+    while (rank_ == 1 && !may_go_on) usleep(100);
+    *static_cast<std::uint64_t*>(to) += *static_cast<const std::uint64_t*>(from);
+  };
+  // A plain call of the same arguments is another one.
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  check(ucft_allreduce(comm, &in, &plain, 1, UCFT_UINT64, UCFT_SUM, &options, nullptr), "allreduce");
+  options.uniform = 1;
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &held_up, &options, &request), "init");
+  const std::int64_t before = look(comm)[0].posted;
+  for (int i = 0; i < 2; ++i) {  // persistent
+    while (rank_ == 0 && look(comm)[1].posted < before + 1 + 2 * i) check(ucft_progress(context), "progress");
+    check(ucft_post(request), "post");
+    if (rank_ == 0 && i == 0) {
+      while (look(comm)[0].finished < before + 1) check(ucft_progress(context), "progress");
+      for (int looks = 0; looks < 1000; ++looks)
+        if (const ucft_status_t status = ucft_test(request); status != UCFT_INPROGRESS)
+          wrong("it has returned before rank 1 has the sum: status {}", static_cast<int>(status));
+      kill(static_cast<pid_t>(pids[1]), SIGUSR1);
+    }
+    check(ucft_wait(request, UINT64_MAX), "wait");
+    if (out != 3) wrong("sum {}", out);
+  }
+  check(ucft_request_free(request), "free");
+  out = in;
+  check(ucft_allreduce(comm, UCFT_IN_PLACE, &out, 1, UCFT_UINT64, UCFT_BAND, &options, nullptr), "uniform");
+  options.uniform = 0;
+  const std::int64_t posted = look(comm)[static_cast<std::size_t>(rank_)].posted;
+  out = in;
+  check(ucft_allreduce(comm, UCFT_IN_PLACE, &out, 1, UCFT_UINT64, UCFT_BAND, &options, nullptr), "plain");
+  const std::int64_t plain_took = look(comm)[static_cast<std::size_t>(rank_)].posted - posted;
+  out = in;
+  check(ucft_agree(comm, &out, &options, nullptr), "agree");
+  const std::int64_t agree_took = look(comm)[static_cast<std::size_t>(rank_)].posted - posted - plain_took;
+  if (plain_took != 1 || agree_took != 2) wrong("{} and {} operations", plain_took, agree_took);
+}
+
+TEST(Uniform, ARankReturnsWhenAllOthersHaveTheResult) {
+  JobPlan made{2, uniform_sum, {}, {}, over("tcp")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
 TEST_P(Scenario, WhatIsHeardBeforeTheFirstPostCounts) { expect_right(plan(4, latest_of_all, {GetParam()})); }
 
 // ---- ranks that differ ----------------------------------------------------------------------------------------------

@@ -96,8 +96,10 @@ ucft_status_t ProcessEngine::post(Request& request) {
   if (is_full()) return UCFT_ERR_BUSY;
   try {
     auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_.transport());
+    std::unique_ptr<LocalPart> seal = request.arguments.uniform ? make_seal(request) : nullptr;
     if (!part->begin()) return UCFT_ERR_BUSY;
     parts_.push_back(std::move(part));
+    next_seal_ = std::move(seal);
   } catch (const std::bad_alloc&) {  // its data are wanted by all
     context_.stand_aside("this rank has no memory for its part in an operation: the others go on without it");
     return context_.why_excluded();
@@ -106,14 +108,14 @@ ucft_status_t ProcessEngine::post(Request& request) {
   request.number = calls_;
   ++pending_;
   published_->note_posted(request.arguments, request.op(), calls_++);
-  if (request.arguments.uniform) seal(request);
+  if (next_seal_ != nullptr) begin_seal();
   advance();
   return UCFT_OK;
 }
 
 // A rank that is through a barrier knows that all others have the result that was there before it. So its process gives
 // to the barrier when it has the result. (`Uniform` in optimistic_explorer_test.)
-void ProcessEngine::seal(Request& request) {
+std::unique_ptr<LocalPart> ProcessEngine::make_seal(Request& request) {
   request.awaits_seal = false;
   request.seal = std::make_unique<Request>();
   Request& barrier = *request.seal;
@@ -123,8 +125,7 @@ void ProcessEngine::seal(Request& request) {
   barrier.arguments.kind = Kind::barrier;
   barrier.arguments.reduction = {DataType::uint64, Operator::none};
   barrier.arguments.f = request.arguments.f;
-  next_seal_ = std::make_unique<LocalPart>(barrier, calls_, me_, places_, on_host_.get(), context_.transport());
-  begin_seal();
+  return std::make_unique<LocalPart>(barrier, calls_ + 1, me_, places_, on_host_.get(), context_.transport());
 }
 
 void ProcessEngine::begin_seal() {
@@ -476,16 +477,17 @@ void ProcessEngine::give_back(Request& request) {
     context_.transport().buffers().release(std::exchange(*lent, no_buffer));
   if (request.sealed != nullptr) {
     request.state = Request::State::complete;
-    if (request.sealed->awaits_seal) complete(*request.sealed);
+    if (request.sealed->awaits_seal) hand_back(*request.sealed);
   } else if (request.seal != nullptr && request.seal->state != Request::State::complete) {
     request.awaits_seal = true;
   } else {
-    complete(request);
+    hand_back(request);
   }
 }
 
-void ProcessEngine::complete(Request& request) {
-  if (request.seal != nullptr && request.seal->status != UCFT_OK) request.give_up(request.seal->status);
+void ProcessEngine::hand_back(Request& request) {
+  const bool has_seal_failed = request.seal != nullptr && request.seal->status != UCFT_OK;
+  if (has_seal_failed && request.status == UCFT_OK) request.give_up(request.seal->status);
   request.seal.reset();
   request.state = Request::State::complete;
   --pending_;

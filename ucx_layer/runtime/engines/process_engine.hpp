@@ -97,9 +97,9 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
   bool is_needed(const Needed& needed) const;
   void give_back_needed();
   void give_back(Request& request);
-  void seal(Request& request);
+  std::unique_ptr<LocalPart> make_seal(Request& request);
   void begin_seal();
-  void complete(Request& request);
+  void hand_back(Request& request);
   bool may_offer(OperationNumber call) const;
   void go();
 
