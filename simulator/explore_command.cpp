@@ -102,6 +102,7 @@ int explore_hosts_and_print(const Options& options) {
   plan.in_flight = options.in_flight;
   plan.optimistic = options.optimistic;
   plan.program = flat.program;
+  if (flat.program[0].row().goes_straight) plan.long_bytes = 2 * sizeof(std::uint64_t);  // more than a set of hosts
   HostsScope scope;
   scope.seeds = options.seeds;
   scope.stride = options.stride;
@@ -167,10 +168,10 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore
       ->add_option(
           "operation", options->operation,
-          "allreduce, reduce, broadcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, scan or "
-          "exscan")
+          "allreduce, reduce, broadcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, scan, exscan, "
+          "or exchange: a long alltoall")
       ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather", "gather", "scatter",
-                             "reduce_scatter", "alltoall", "scan", "exscan"}))
+                             "reduce_scatter", "alltoall", "scan", "exscan", "exchange"}))
       ->capture_default_str();
   explore->add_option("--ranks", options->ranks, "how many ranks")->check(CLI::Range(1, 62))->capture_default_str();
   explore->add_option("--ranks-per-host", options->ranks_per_host, "f counts hosts that fail as a whole; 0: ranks")

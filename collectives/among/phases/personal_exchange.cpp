@@ -19,8 +19,10 @@ void PersonalExchange::start(const Message& blank, Slice input, std::span<const 
     room_ = out.buffers().whole(room);
     out.buffers().retain(room_);
   } else {
-    stream_of(me) = {.lacking = lacking, .is_whole = true};
+    lack(stream_of(me), lacking);
   }
+  std::vector<Share> by_member(shares.begin(), shares.end());
+  std::ranges::stable_sort(by_member, {}, &Share::to);
   for (std::int32_t distance = 0; distance < members.size(); ++distance) {
     const Rank to = ballots.member_after(me, distance);
     if (to != me && ballots.has_failed(to)) continue;
@@ -31,16 +33,14 @@ void PersonalExchange::start(const Message& blank, Slice input, std::span<const 
       if (to != me) out.send(to, word);
       continue;
     }
-    std::uint64_t bytes = 0;
-    for (const Share& share : shares)
-      if (share.to == to) bytes += share.bytes;
-    if (to == me) begin(stream_of(me), bytes);
-    give(to, bytes, input, shares, ballots, out);
+    give(to, input, std::ranges::equal_range(by_member, to, {}, &Share::to), ballots, out);
   }
 }
 
-void PersonalExchange::give(Rank to, std::uint64_t bytes, Slice input, std::span<const Share> shares,
-                            const Ballots& ballots, Outbox& out) {
+void PersonalExchange::give(Rank to, Slice input, std::span<const Share> shares, const Ballots& ballots, Outbox& out) {
+  std::uint64_t bytes = 0;
+  for (const Share& share : shares) bytes += share.bytes;
+  if (to == ballots.me()) begin(stream_of(to), bytes);
   const std::uint64_t most = ballots.surroundings().optimism.piece_of(bytes);
   Message message = blank_;
   message.phase = Phase::all_broadcast;
@@ -48,7 +48,6 @@ void PersonalExchange::give(Rank to, std::uint64_t bytes, Slice input, std::span
   message.source = ballots.me();
   message.of_bytes = static_cast<std::uint32_t>(bytes);
   for (const Share& share : shares) {
-    if (share.to != to) continue;
     for (std::uint64_t done = 0; done < share.bytes;) {
       message.value = input.part(share.offset + done, std::min(most, share.bytes - done));
       if (to == ballots.me())
@@ -64,20 +63,28 @@ void PersonalExchange::give(Rank to, std::uint64_t bytes, Slice input, std::span
 void PersonalExchange::begin(Stream& stream, std::uint64_t bytes) {
   assert(!room_ || used_ + bytes <= room_.bytes);
   stream = {.begin = used_, .bytes = bytes, .has_begun = true, .is_whole = bytes == 0};
+  whole_ += stream.is_whole;
   if (room_) used_ += bytes;
+}
+
+void PersonalExchange::lack(Stream& stream, Rank lacking) {
+  stream = {.lacking = lacking, .is_whole = true};
+  ++whole_;
 }
 
 void PersonalExchange::take(Stream& stream, std::uint64_t at, Slice piece, Buffers& buffers) {
   if (room_) buffers.copy_part(room_.part(stream.begin + at, piece.bytes), piece, stream.bytes);
   stream.come += piece.bytes;
   stream.is_whole = stream.come == stream.bytes;
+  whole_ += stream.is_whole;
 }
 
 bool PersonalExchange::accepts(const Message& message) const {
-  if (message.phase == Phase::exchange) return has_culprit(message.outcome) && !message.value;
-  if (message.phase == Phase::closing) return !message.value && message.contributors == 0;
-  if (message.phase != Phase::all_broadcast || message.source != message.peer || !message.value) return false;
   const Stream& its = stream(message.peer);
+  if (message.phase == Phase::closing) return !message.value && message.contributors == 0;
+  if (message.phase == Phase::exchange)
+    return has_culprit(message.outcome) && !message.value && !its.has_begun && !its.is_whole;
+  if (message.phase != Phase::all_broadcast || message.source != message.peer || !message.value) return false;
   const std::uint64_t end = std::uint64_t{message.offset} + message.value.bytes;
   if (message.value.bytes == 0 || end > message.of_bytes || its.is_whole) return false;
   if (its.has_begun) return its.bytes == message.of_bytes && its.come + message.value.bytes <= its.bytes;
@@ -87,7 +94,7 @@ bool PersonalExchange::accepts(const Message& message) const {
 void PersonalExchange::on_message(const Message& message, Buffers& buffers) {
   Stream& its = stream_of(message.peer);
   switch (message.phase) {
-    case Phase::exchange: its = {.lacking = message.culprit(), .is_whole = true}; return;
+    case Phase::exchange: return lack(its, message.culprit());
     case Phase::closing: closing_.on_word(message.peer); return;
     default: break;
   }
@@ -104,16 +111,13 @@ bool PersonalExchange::has_all_that_live(const Ballots& ballots) const {
 }
 
 bool PersonalExchange::close(const Ballots& ballots, Outbox& out) {
-  bool is_long = false;
-  for (std::int32_t position = 0; position < ballots.members().size(); ++position) {
-    const Rank rank = ballots.members().rank_at(position);
-    if (!stream(rank).is_whole) return false;
-    is_long = is_long || (rank != ballots.me() && stream(rank).bytes > ballots.surroundings().optimism.piece_bytes);
-  }
+  if (whole_ < ballots.members().size()) return false;
+  const bool is_pair = ballots.members().size() == 2;
+  if (is_pair && stream(ballots.member_after(ballots.me(), 1)).bytes <= ballots.surroundings().optimism.piece_bytes)
+    return true;
   Message word = blank_;
   word.phase = Phase::closing;
-  const bool is_pair = ballots.members().size() == 2;
-  return (is_pair && !is_long) || closing_.advance(word, out) || is_pair;
+  return closing_.advance(word, out) || is_pair;
 }
 
 std::vector<std::uint64_t> PersonalExchange::set(std::uint64_t words) const {
@@ -143,6 +147,7 @@ void PersonalExchange::let_go_of_data(Buffers& buffers) { buffers.release(std::e
 void PersonalExchange::clear(Buffers& buffers) {
   let_go_of_data(buffers);
   streams_.clear();
+  whole_ = 0;
   closing_.clear();
   used_ = 0;
 }

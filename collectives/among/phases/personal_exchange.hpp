@@ -79,13 +79,14 @@ class PersonalExchange {
   Stream& stream_of(Rank rank) { return streams_[static_cast<std::size_t>(rank)]; }
   void begin(Stream& stream, std::uint64_t bytes);
   void take(Stream& stream, std::uint64_t at, Slice piece, Buffers& buffers);
-  void give(Rank to, std::uint64_t bytes, Slice input, std::span<const Share> shares, const Ballots& ballots,
-            Outbox& out);
+  void lack(Stream& stream, Rank lacking);
+  void give(Rank to, Slice input, std::span<const Share> shares, const Ballots& ballots, Outbox& out);
 
   Message blank_;
   Slice room_;  // a reference; none: this rank has no memory for it
   std::uint64_t used_ = 0;
   std::vector<Stream> streams_;  // by rank
+  std::int32_t whole_ = 0;       // of these, all of members
   Closing closing_;
 };
 
