@@ -33,7 +33,9 @@ void PersonalExchange::start(const Message& blank, Slice input, std::span<const 
       if (to != me) out.send(to, word);
       continue;
     }
-    give(to, input, std::ranges::equal_range(by_member, to, {}, &Share::to), ballots, out);
+    const auto first = std::ranges::lower_bound(by_member, to, {}, &Share::to),
+               behind = std::ranges::upper_bound(by_member, to, {}, &Share::to);
+    give(to, input, {first, behind}, ballots, out);
   }
 }
 
