@@ -247,8 +247,9 @@ void Operation::join(Outbox& out) {
     up_correction_.join();
     return dissemination_.join();
   }
-  contribute(up_correction_.join());
-  if (row_->goes_straight) give_set(up_correction_.join(), out.buffers());
+  Message& mine = up_correction_.join();
+  contribute(mine);
+  if (row_->goes_straight) give_set(mine, out.buffers());
   root_decided_ = false;
   gather_.clear(out.buffers());
   dissemination_.join();

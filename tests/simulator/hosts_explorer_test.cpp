@@ -329,7 +329,7 @@ void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
   plan.optimistic.set_bytes = 0;  // all blocks are as if they were long
   for (bool slow : {false, true}) {
     plan.slow_journal = slow;
-    // All compute a set of hosts. What a host gives is longer than the second limit, what it gives itself is not.
+    // All compute a set of hosts. The streams of a host together are longer than the second limit, that to itself is not.
     if (plan.program[0].kind == Kind::exchange) plan.long_bytes = slow ? 9 : 80;
     use(plan);
   }
@@ -388,7 +388,7 @@ TEST(HostsThatExchange, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy
 
 TEST(HostsThatExchange, LongPrograms) { long_programs(Kind::exchange); }
 
-// Of what the others give nothing may have come.
+// It may have nothing of the other host's streams.
 TEST(HostsThatExchange, AHostThatIsLeftAlone) {
   in_blocks(plan_of(2, 3, arguments_of(Kind::exchange, 1, 3), 3), 2, [](const HostsPlan& plan) {
     Explored explored;

@@ -20,7 +20,7 @@ Arguments call(Kind kind) {
   return arguments;
 }
 bool has_blocks(Kind kind) { return row_of(kind).has_own_lengths() || row_of(kind).goes_straight; }
-// What a rank gives to rank 0.
+// The block that a rank gives to rank 0.
 std::vector<std::byte> block_of(const Arguments& arguments, Rank rank) {
   if (!arguments.row().goes_straight) return input_of(arguments, rank, 0);
   ExchangeInput input;

@@ -194,7 +194,8 @@ TEST(Transcripts, Exchange) {
   Transcript here(
       "A long alltoall: an exchange of what each has for each other, and an agreement on whose data count. Rank 1 "
       "dies\n"
-      "# when rank 2 alone has its data. Ranks give the sets of those whose data they have. What all have counts. Rank "
+      "# when rank 2 alone has its data. Ranks give the sets of those whose data they have. Those that all have count. "
+      "Rank "
       "3 gives\n"
       "# its set when it has the data of all that live.",
       4, arguments);

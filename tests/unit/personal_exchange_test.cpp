@@ -33,7 +33,7 @@ struct Member {
     blank.signature = 7;
     exchange.start(blank, input, shares, buffers.allocate(room_words * 8), lacking, ballots, out);
   }
-  // As it comes from that rank, who has these words.
+  // A piece as it comes from that rank, with these words.
   Message piece(Rank from, std::uint32_t at, std::vector<std::uint64_t> words, std::uint32_t of_words) {
     Message made;
     made.peer = made.source = from;

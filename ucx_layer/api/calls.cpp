@@ -144,12 +144,12 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
 static_assert(sizeof(ucft_dtype_t) == sizeof(int),
               "a user function takes an enumeration where UserFunction has an int");
 
-}  // namespace
-
 // Nothing is written there.
 bool is_first_of_exscan(const Communicator& comm, const Call& call) {
   return row_of(call.kind).lands == Lands::prefix_before && comm.rank() == 0;
 }
+
+}  // namespace
 
 ucft_status_t check_memory(const Communicator& comm, const Call& call, const Request& request) {
   const std::uint64_t element = element_bytes(request.arguments.reduction.type()),

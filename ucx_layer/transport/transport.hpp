@@ -63,8 +63,8 @@ class Transport : public Wiring {
   std::byte* allocate_shared(std::size_t bytes) { return segments_.lend(bytes); }
   bool free_shared(void* memory);
   bool is_shared(const void* memory, std::size_t bytes) const { return segments_.is_lent(memory, bytes); }
-  // Whether values can be sent from there: peers that read them can map it, or there are none.
   bool has_only_messages() const { return only_messages_; }  // all peers are reached by them
+  // Whether values can be sent from there: peers that read them can map it, or there are none.
   bool can_send_from(const void* memory, std::size_t bytes) const { return only_messages_ || is_shared(memory, bytes); }
   Windows& windows() { return windows_; }
   Slabs& slabs() { return slabs_; }

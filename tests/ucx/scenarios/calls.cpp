@@ -192,8 +192,8 @@ TEST_P(Scenario, ScansOfEachTypeAndOperator) {
   for (int ranks : {2, 3, 5}) expect_right(plan(ranks, scans_of_each_kind));
 }
 
-// other_scan WHAT FIELD memory|messages: the first rank says something else there. Where the ranks read each other's memory, it
-// is told so by an alltoall alone: its scan needs no other rank.
+// other_scan WHAT FIELD memory|messages: the first rank says something else there. Where the ranks read each other's
+// memory, it is told so by an alltoall alone: its scan needs no other rank.
 RANKS(other_scan) {
   const std::string what = arguments.at(0), field = arguments.at(1);
   const bool odd = rank_ == 0, is_operator = field == "operators";

@@ -64,6 +64,17 @@ class Kill : public testing::TestWithParam<const char*> {
     if (spans_hosts(GetParam())) made.environment["UCFT_TEST_RANKS_PER_HOST"] = std::to_string(2 + random() % 3);
     return made;
   }
+  // So many jobs, in each of which a rank dies before one of its first so many sends.
+  void at_a_send(const std::string& scenario, unsigned series, int jobs, unsigned sends) const {
+    std::mt19937 random(series);
+    for (int run = 0; run < runs(jobs); ++run) {
+      const int ranks = 2 + static_cast<int>(random() % 6),
+                victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+      JobPlan made = plan(random, ranks, scenario, {}, {victim});
+      made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % sends);
+      expect_right(made, {victim}, run);
+    }
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::ValuesIn(all_transports()),
                          [](const auto& each) { return std::string(each.param); });
@@ -224,16 +235,7 @@ RANKS(long_sums) {
   }
 }
 
-TEST_P(Kill, BetweenTwoPiecesOfALongSum) {
-  std::mt19937 random(seed() + 5);
-  for (int run = 0; run < runs(30); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 6),
-              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan made = plan(random, ranks, long_sums, {}, {victim});
-    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 120);
-    expect_right(made, {victim}, run);
-  }
-}
+TEST_P(Kill, BetweenTwoPiecesOfALongSum) { at_a_send(long_sums, seed() + 5, 30, 120); }
 
 // Shares in several pieces, which go straight to their readers (collectives/among/phases/personal_exchange.hpp).
 RANKS(long_alltoalls) {
@@ -243,16 +245,7 @@ RANKS(long_alltoalls) {
   }
 }
 
-TEST_P(Kill, BetweenTwoPiecesOfALongAlltoall) {
-  std::mt19937 random(seed() + 10);
-  for (int run = 0; run < runs(30); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 6),
-              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan made = plan(random, ranks, long_alltoalls, {}, {victim});
-    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 120);
-    expect_right(made, {victim}, run);
-  }
-}
+TEST_P(Kill, BetweenTwoPiecesOfALongAlltoall) { at_a_send(long_alltoalls, seed() + 10, 30, 120); }
 
 // Allgathers of long blocks, in pieces of all at the same time (collectives/among/phases/piece_broadcast.hpp).
 RANKS(long_allgathers) {
@@ -262,16 +255,7 @@ RANKS(long_allgathers) {
   }
 }
 
-TEST_P(Kill, BetweenTwoPiecesOfALongAllgather) {
-  std::mt19937 random(seed() + 6);
-  for (int run = 0; run < runs(20); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 6),
-              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan made = plan(random, ranks, long_allgathers, {}, {victim});
-    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 60);
-    expect_right(made, {victim}, run);
-  }
-}
+TEST_P(Kill, BetweenTwoPiecesOfALongAllgather) { at_a_send(long_allgathers, seed() + 6, 20, 60); }
 
 TEST_P(Kill, TwoRanksInDifferentOperations) {
   std::mt19937 random(seed() + 2);

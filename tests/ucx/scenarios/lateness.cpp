@@ -213,8 +213,8 @@ RANKS(latest_of_all) {
   check(ucft_request_free(request), "free");
 }
 
-// uniform_sum: rank 1 has given its value, and is held up in its operator, so that it has not the sum. Rank 0 has it, and
-// must not return it yet.
+// uniform_sum: rank 1 has given its value, and is held up in its operator, so that it has not the sum. Rank 0 has it,
+// and must not return it yet.
 RANKS(uniform_sum) {
   const std::vector<std::int64_t> pids = exchange_pids();
   go_on_when_told();
@@ -236,10 +236,10 @@ RANKS(uniform_sum) {
     check(ucft_post(request), "post");
     if (rank_ == 0 && i == 0) {
       while (look(comm)[0].finished < before + 1) check(ucft_progress(context), "progress");
-      for (int looks = 0; looks < 1000; ++looks)
-        if (const ucft_status_t status = ucft_test(request); status != UCFT_INPROGRESS)
-          wrong("it has returned before rank 1 has the sum: status {}", static_cast<int>(status));
+      ucft_status_t status = UCFT_INPROGRESS;
+      for (int looks = 0; looks < 1000 && status == UCFT_INPROGRESS; ++looks) status = ucft_test(request);
       kill(static_cast<pid_t>(pids[1]), SIGUSR1);
+      if (status != UCFT_INPROGRESS) wrong("status {} before rank 1 has the sum", static_cast<int>(status));
     }
     check(ucft_wait(request, UINT64_MAX), "wait");
     if (out != 3) wrong("sum {}", out);

@@ -378,9 +378,8 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   const bool knows =
       request.take_outcome({outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit},
                            me_, communicator_.size());
-  if (operation.row().goes_straight && knows) {
-    take_streams(request, operation, value);
-  } else if (request.missing_known && request.missing_count > 0) {
+  const bool goes_straight = operation.row().goes_straight;
+  if (!goes_straight && request.missing_known && request.missing_count > 0) {
     std::vector<Rank> places;
     request.missing_known = member_.missing(number, places);
     for (Rank place : places) request.missing.push_back(places_.rank_at(place));
@@ -388,7 +387,8 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   }
   // A sum that has landed has no value.
   Needed needed{&request, number, {}};
-  if (operation.row().goes_straight) {
+  if (goes_straight && knows) {
+    take_streams(request, operation, value);
   } else if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_)) {
     if (is_read(request.lent_output))
       context_.transport().buffers().retain(needed.value = decision.value);
