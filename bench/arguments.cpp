@@ -28,7 +28,7 @@ struct Named {
   const char* name;
   Value value;
 };
-constexpr std::array<Named<Test>, 12> tests{{{"allreduce", Test::allreduce},
+constexpr std::array<Named<Test>, 13> tests{{{"allreduce", Test::allreduce},
                                              {"reduce", Test::reduce},
                                              {"bcast", Test::broadcast},
                                              {"barrier", Test::barrier},
@@ -37,6 +37,7 @@ constexpr std::array<Named<Test>, 12> tests{{{"allreduce", Test::allreduce},
                                              {"reduce_scatter", Test::reduce_scatter},
                                              {"scatter", Test::scatter},
                                              {"alltoall", Test::alltoall},
+                                             {"alltoallv", Test::alltoallv},
                                              {"scan", Test::scan},
                                              {"exscan", Test::exscan},
                                              {"broadcast", Test::broadcast}}};  // another name of bcast
@@ -176,8 +177,8 @@ PlannedDeath parse_death(const std::string& option, const std::string& text, int
 void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option(
          "-t", raw.test,
-         "allreduce, reduce, bcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, scan, exscan; "
-         "ucft_perftest: gossip, too")
+         "allreduce, reduce, bcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, alltoallv, scan, "
+         "exscan; ucft_perftest: gossip, too")
       ->type_name("TEST")
       ->capture_default_str();
   CLI::Option* sizes =

@@ -22,6 +22,7 @@ enum class Test {
   reduce_scatter,
   scatter,
   alltoall,
+  alltoallv,
   scan,
   exscan
 };
@@ -30,8 +31,9 @@ inline bool combines(Test test) {
   return test == Test::allreduce || test == Test::reduce || test == Test::reduce_scatter || test == Test::scan ||
          test == Test::exscan;
 }
+inline bool has_shares_of_all(Test test) { return test == Test::alltoall || test == Test::alltoallv; }
 inline bool has_shares(Test test) {
-  return test == Test::reduce_scatter || test == Test::scatter || test == Test::alltoall;
+  return test == Test::reduce_scatter || test == Test::scatter || has_shares_of_all(test);
 }
 inline bool comes_from_root(Test test) { return test == Test::broadcast || test == Test::scatter; }
 // Payloads of a row that a rank gives, and gets.
@@ -39,8 +41,26 @@ inline std::size_t given_by_rank(Test test, int ranks) {
   return has_shares(test) ? static_cast<std::size_t>(ranks) : 1;
 }
 inline std::size_t got_by_rank(Test test, int ranks) {
-  return has_blocks(test) || test == Test::alltoall ? static_cast<std::size_t>(ranks) : 1;
+  return has_blocks(test) || has_shares_of_all(test) ? static_cast<std::size_t>(ranks) : 1;
 }
+// Elements of the shares of an alltoallv, in the order of ranks. Each rank gives, and gets, as many as in an alltoall
+// with shares of `count`. But of two neighbours one gets half as many as that, and the other half as many again.
+struct OwnCounts {
+  std::vector<std::uint64_t> given, wanted;
+
+  OwnCounts() = default;
+  OwnCounts(int rank, int ranks, std::size_t count) {
+    const auto of = [&](int distance) {
+      const bool has_neighbour = distance % 2 == 1 || distance + 1 < ranks;
+      const std::size_t half = has_neighbour ? count / 2 : 0;
+      return distance % 2 == 0 ? count - half : count + half;
+    };
+    for (int other = 0; other < ranks; ++other) {
+      given.push_back(of((other - rank + ranks) % ranks));
+      wanted.push_back(of((rank - other + ranks) % ranks));
+    }
+  }
+};
 inline bool goes_to_root(Test test) { return test == Test::reduce || test == Test::gather; }
 // Of so many ranks, those that a result of that rank is never of.
 inline std::uint32_t ranks_left_out(Test test, int rank, int ranks) {

@@ -62,6 +62,20 @@ std::uint64_t bits_of(T value) {
   return mix(words[0]) ^ words[1];
 }
 
+// The shares or blocks of all ranks in a buffer, in their order. counts: of their elements; empty: they are alike.
+template <class Value>
+std::vector<std::span<Value>> parts_of(std::span<Value> values, const std::vector<std::uint64_t>& counts,
+                                       std::size_t ranks) {
+  std::vector<std::span<Value>> parts;
+  const std::size_t alike = values.size() / ranks;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t count = counts.empty() ? alike : counts[rank];
+    parts.push_back(values.first(count));
+    values = values.subspan(count);
+  }
+  return parts;
+}
+
 std::uint64_t digest_of(const std::vector<std::int32_t>& missing) {
   std::uint64_t digest = missing.size();
   for (const std::int32_t rank : missing) digest = mix(digest ^ static_cast<std::uint64_t>(rank));
@@ -105,10 +119,9 @@ Verdict Checker<T>::check_sum(std::span<const T> values, std::uint64_t filled, s
 
 template <Element T>
 void Checker<T>::fill_shares(std::span<T> values, std::uint64_t operation) const {
-  const std::size_t count = values.size() / rank_count();
+  const std::vector<std::span<T>> shares = parts_of(values, counts_.given, rank_count());
   for (int rank = 0; rank < world_.rank_count; ++rank)
-    fill(values.subspan(static_cast<std::size_t>(rank) * count, count), world_.rank,
-         operation_of_share(operation, rank));
+    fill(shares[static_cast<std::size_t>(rank)], world_.rank, operation_of_share(operation, rank));
 }
 
 // Where nobody says who is missing, the digest is of the number alone: shares differ.
@@ -188,11 +201,11 @@ template <Element T>
 Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t filled, std::uint64_t operation,
                                  const Result& result) {
   if (!result.missing_known) return {"it is not known who is missing", 0};
-  const std::size_t count = values.size() / rank_count();
+  const std::vector<std::span<const T>> blocks = parts_of(values, counts_.wanted, rank_count());
   Verdict verdict{complaint_about(result.missing, result, rank_count()), digest_of(result.missing)};
   last_missing_ = result.missing;
   for (int rank = 0; rank < world_.rank_count && verdict.complaint.empty(); ++rank) {
-    const std::span<const T> block = values.subspan(static_cast<std::size_t>(rank) * count, count);
+    const std::span<const T> block = blocks[static_cast<std::size_t>(rank)];
     const bool missing = std::binary_search(result.missing.begin(), result.missing.end(), rank);
     const std::string wrong = first_difference(block, operation % 16 == 0, [&](std::size_t position) {
       return missing ? untouched() : payload_.contribution(rank, filled, position);

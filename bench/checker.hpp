@@ -6,8 +6,10 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/arguments.hpp"
 #include "bench/payload.hpp"
 
 namespace ucft::detail::bench {
@@ -33,6 +35,9 @@ class Checker {
 
   // A reduction that the library calls a success.
   Verdict check_combined(std::span<const T> values, std::uint64_t operation, const Result& result);
+
+  // Of shares that differ, from now on.
+  void set_counts(OwnCounts counts) { counts_ = std::move(counts); }
 
   // The same of a share of the sum. Inputs for the shares of different ranks differ.
   void fill_shares(std::span<T> values, std::uint64_t operation) const;
@@ -74,6 +79,7 @@ class Checker {
 
   Payload<T> payload_;
   World world_;
+  OwnCounts counts_;
   std::vector<std::int32_t> last_missing_;
 };
 

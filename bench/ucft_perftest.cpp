@@ -136,6 +136,8 @@ class Perftest {
   }
 
   void allocate(std::size_t count) {
+    if (arguments_.test == Test::alltoallv)
+      checker_.set_counts(own_counts_ = OwnCounts(world_.rank(), world_.size(), count));
     const std::size_t sent = count * given_by_rank(arguments_.test, world_.size()),
                       received = count * got_by_rank(arguments_.test, world_.size());
     if (arguments_.shared_memory && count > 0) {
@@ -238,6 +240,8 @@ class Perftest {
       case Test::gather: return world_.gather(send_, recv_, root_, arguments_.options);
       case Test::scatter: return world_.scatter(send_, recv_, root_, arguments_.options);
       case Test::alltoall: return world_.alltoall(send_, recv_, arguments_.options);
+      case Test::alltoallv:
+        return world_.alltoallv(send_, own_counts_.given, recv_, own_counts_.wanted, arguments_.options);
       case Test::scan: return world_.scan(send_, recv_, op, arguments_.options);
       case Test::exscan: return world_.exscan(send_, recv_, op, arguments_.options);
       case Test::reduce_scatter: return world_.reduce_scatter(send_, recv_, op, arguments_.options);
@@ -315,6 +319,7 @@ class Perftest {
       case Test::allgather:
       case Test::gather: return checker_.check_blocks(recv_, operation_, result);
       case Test::reduce_scatter: return checker_.check_share(recv_, operation_, result);
+      case Test::alltoallv:
       case Test::alltoall: return checker_.check_shares_of_all(recv_, operation_, result);
       case Test::scan: return checker_.check_prefix(recv_, operation_, result, true);
       case Test::exscan: return checker_.check_prefix(recv_, operation_, result, false);
@@ -385,6 +390,7 @@ class Perftest {
   const int f_;
   Aside aside_;
   Checker<T> checker_;
+  OwnCounts own_counts_;    // -t alltoallv
   std::int64_t batch_ = 1;  // operations between two clocks
   Tally tally_;
   int root_;

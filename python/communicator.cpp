@@ -54,6 +54,31 @@ ucft_operator_t operator_of(py::handle op, Held& held) {
   return user;
 }
 
+// The blocks of all ranks in an array: their counts, and where they are.
+struct Places {
+  const char *array, *prefix;  // of the names that the caller knows
+  const std::vector<std::uint64_t>& counts;
+  const std::optional<std::vector<std::uint64_t>>& displacements;
+
+  void check_lengths(std::int32_t ranks) const {
+    require(counts.size() == static_cast<std::size_t>(ranks),
+            fmt::format("{}counts: {} of them for {} ranks", prefix, counts.size(), ranks));
+    require(!displacements || displacements->size() == counts.size(),
+            fmt::format("{0}displacements: there must be as many as {0}counts", prefix));
+  }
+  // elements: of the array.
+  void check(std::uint64_t elements) const {
+    std::uint64_t place = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::uint64_t at = displacements ? (*displacements)[i] : place;
+      require(counts[i] <= elements && at <= elements - counts[i],
+              fmt::format("{}: {} elements; the block of rank {}, {} elements at {}, doesn't fit", array, elements, i,
+                          counts[i], at));
+      place = at + counts[i];
+    }
+  }
+};
+
 // Of one rank, where the shares of all ranks are so many elements.
 std::uint64_t share_of(std::uint64_t all, std::int32_t ranks, const char* name) {
   const auto count = static_cast<std::uint64_t>(ranks);
@@ -193,6 +218,34 @@ std::shared_ptr<Request> Communicator::alltoall(py::object send, py::object rece
   return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
     return ucft_alltoall_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(), share,
                               all.receive.dtype(), address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::alltoallv(py::object send, std::optional<std::vector<std::uint64_t>> send_counts,
+                                                 py::object receive, std::vector<std::uint64_t> receive_counts,
+                                                 std::optional<std::vector<std::uint64_t>> send_displacements,
+                                                 std::optional<std::vector<std::uint64_t>> receive_displacements,
+                                                 TypeOf dtype, OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  const Places to{"recv", "recv_", receive_counts, receive_displacements};
+  to.check_lengths(size_);
+  const bool in_place = hold_input(send, receive, dtype, *held);
+  if (!in_place) {
+    require(send_counts.has_value(), "send_counts: there must be one for each rank");
+    const Places from{"send", "send_", *send_counts, send_displacements};
+    from.check_lengths(size_);
+    from.check(held->send.count());
+    held->receive = View(receive, "recv", true, dtype);
+    require(held->send.dtype() == held->receive.dtype(), "recv: its elements are of another type than those of send");
+  }
+  to.check(held->receive.count());
+  const auto data_of = [](const std::optional<std::vector<std::uint64_t>>& numbers) {
+    return numbers ? numbers->data() : nullptr;
+  };
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    return ucft_alltoallv_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), data_of(send_counts),
+                               data_of(send_displacements), all.receive.data(), receive_counts.data(),
+                               data_of(receive_displacements), all.receive.dtype(), address_of(options), request);
   });
 }
 
@@ -389,20 +442,12 @@ std::shared_ptr<Request> Communicator::allgather(py::object send, py::object rec
 bool Communicator::hold_blocks(py::object& send, py::object& receive, const std::vector<std::uint64_t>& counts,
                                const std::optional<std::vector<std::uint64_t>>& displacements, bool gets, TypeOf dtype,
                                Held& held) const {
-  require(counts.size() == static_cast<std::size_t>(size_),
-          fmt::format("counts: {} of them for {} ranks", counts.size(), size_));
-  require(!displacements || displacements->size() == counts.size(), "displacements: there must be as many as counts");
+  const Places places{"recv", "", counts, displacements};
+  places.check_lengths(size_);
   const bool in_place = is_in_place(send, receive);
   require(gets || !in_place, "send: in place at the root alone");
   if (gets) held.receive = View(receive, "recv", true, dtype);
-  std::uint64_t place = 0;
-  for (std::size_t i = 0; gets && i < counts.size(); ++i) {
-    const std::uint64_t at = displacements ? (*displacements)[i] : place;
-    require(counts[i] <= held.receive.count() && at <= held.receive.count() - counts[i],
-            fmt::format("recv: {} elements; the block of rank {}, {} elements at {}, doesn't fit", held.receive.count(),
-                        i, counts[i], at));
-    place = at + counts[i];
-  }
+  if (gets) places.check(held.receive.count());
   if (!gets) receive = py::none();
   if (in_place) return false;
   send = with_buffer(send, "send");

@@ -190,6 +190,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> scatterv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
                                     std::int32_t root, TypeOf dtype, OptionsOf options);
   std::shared_ptr<Request> alltoall(py::object send, py::object receive, TypeOf dtype, OptionsOf options);
+  // send_counts: none in place.
+  std::shared_ptr<Request> alltoallv(py::object send, std::optional<std::vector<std::uint64_t>> send_counts,
+                                     py::object receive, std::vector<std::uint64_t> receive_counts,
+                                     std::optional<std::vector<std::uint64_t>> send_displacements,
+                                     std::optional<std::vector<std::uint64_t>> receive_displacements, TypeOf dtype,
+                                     OptionsOf options);
   std::shared_ptr<Request> scan(py::object send, py::object receive, py::object op, TypeOf dtype, OptionsOf options);
   std::shared_ptr<Request> exscan(py::object send, py::object receive, py::object op, TypeOf dtype, OptionsOf options);
   std::shared_ptr<Request> gather(py::object send, py::object receive, std::int32_t root, TypeOf dtype,

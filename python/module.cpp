@@ -375,6 +375,14 @@ void bind_classes(py::module_& m) {
           "new array: zeros).",
           true, "send, recv: (ranks, *shape), or one-dimensional, with a whole share for each rank.\n"),
       py::arg("send"), recv, dtype, options);
+  bind_operation(communicator, "alltoallv", &Communicator::alltoallv, waiting(&Communicator::alltoallv),
+                 doc("alltoall with shares of different lengths: send_counts[r] elements for rank r, recv_counts[r] "
+                     "from rank r, at\n"
+                     "the displacements (None: one after the other). In place send_counts is None.",
+                     true),
+                 py::arg("send"), py::arg("send_counts"), py::arg("recv"), py::arg("recv_counts"),
+                 py::arg("send_displacements") = py::none(), py::arg("recv_displacements") = py::none(), dtype,
+                 options);
   bind_operation(communicator, "reduce", &Communicator::reduce, waiting(&Communicator::reduce),
                  doc("The root gets send of all ranks, combined; recv matters there only.", true,
                      "RootFailedError on ranks that know that the root is dead.\n"),

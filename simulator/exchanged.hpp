@@ -1,5 +1,5 @@
 // The data of an exchange in a world. Each process is given a set of blocks (blocks.hpp), one of each rank that gives,
-// with words of its own.
+// with words of its own. Of ranks alone it is given the words as they are, which may be none.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,21 @@
 
 namespace ucft::detail::simulator {
 
+constexpr std::uint64_t exchanged_record(Rank from, std::size_t words) {
+  return words * sizeof(std::uint64_t) << 32 | static_cast<std::uint64_t>(from);
+}
+
 // The inputs of the ranks of a process, one after the other.
 struct ExchangeInput {
   std::vector<std::byte> bytes{};
   std::vector<PersonalExchange::Share> shares{};
 
-  void add(Rank from, Rank processes) {
+  void add(Rank from, Rank processes, bool are_ranks) {
     for (Rank to = 0; to < processes; ++to) {
       const std::vector<std::uint64_t> words = exchanged(from, to);
-      const std::uint64_t record = words.size() * sizeof(std::uint64_t) << 32 | static_cast<std::uint64_t>(from);
-      shares.push_back({to, bytes.size(), (words.size() + 1) * sizeof record});
-      append({&record, 1});
+      const std::uint64_t record = exchanged_record(from, words.size());
+      shares.push_back({to, bytes.size(), (words.size() + (are_ranks ? 0 : 1)) * sizeof record});
+      if (!are_ranks) append({&record, 1});
       append(words);
     }
   }
@@ -35,16 +39,16 @@ struct ExchangeInput {
   }
 };
 
-// Room for what a process gets from so many ranks.
-inline std::uint64_t room_of_exchange(Rank ranks, Rank to) {
+// Room for what a process gets from so many ranks. is_short: it has to grow, unless hardly anything comes.
+inline std::uint64_t room_of_exchange(Rank ranks, Rank to, bool is_short) {
   std::uint64_t words = 0;
-  for (Rank from = 0; from < ranks; ++from) words += 1 + exchanged(from, to).size();
-  return words * sizeof(std::uint64_t);
+  for (Rank from = 0; from < ranks && !is_short; ++from) words += 1 + exchanged(from, to).size();
+  return std::max<std::uint64_t>(words, 1) * sizeof(std::uint64_t);
 }
 
 // The blocks that count, of an operation whose value this is: who is missing, and the number of the others.
 inline void read_exchange(const Operation& operation, std::span<const std::byte> value, const Buffers& buffers,
-                          Rank processes, Rank ranks, Result& result) {
+                          Rank processes, Rank ranks, bool are_ranks, Result& result) {
   result.value.clear();
   result.missing.clear();
   result.missing_known = true;
@@ -54,11 +58,18 @@ inline void read_exchange(const Operation& operation, std::span<const std::byte>
     if (stream == nullptr) continue;
     if (!stream->is_whole || stream->lacking != no_rank) result.value.push_back(~std::uint64_t{0});  // no set of blocks
     const std::span<const std::byte> its = value.subspan(stream->begin, stream->bytes);
-    Blocks::for_each(its, [&](Rank of, std::span<const std::byte>) {
-      if (of >= 0 && of < ranks) is_there[static_cast<std::size_t>(of)] = true;
-    });
+    if (are_ranks) {
+      is_there[static_cast<std::size_t>(process)] = true;
+      result.value.push_back(exchanged_record(process, its.size() / sizeof(std::uint64_t)));
+    } else {
+      Blocks::for_each(its, [&](Rank of, std::span<const std::byte>) {
+        if (of >= 0 && of < ranks) is_there[static_cast<std::size_t>(of)] = true;
+      });
+    }
     result.value.resize(result.value.size() + its.size() / sizeof(std::uint64_t));
-    std::memcpy(result.value.data() + result.value.size() - its.size() / sizeof(std::uint64_t), its.data(), its.size());
+    if (!its.empty())
+      std::memcpy(result.value.data() + result.value.size() - its.size() / sizeof(std::uint64_t), its.data(),
+                  its.size());
   }
   for (Rank rank = 0; rank < ranks; ++rank)
     if (!is_there[static_cast<std::size_t>(rank)]) result.missing.push_back(rank);

@@ -96,8 +96,10 @@ std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, 
 std::int64_t sends_of_exchange(Rank rank, Rank ranks, const Optimism& optimism) {
   auto sends = static_cast<std::int64_t>(Optimism::steps(ranks));
   for (Rank to = 0; to < ranks; ++to) {
-    const std::uint64_t bytes = (1 + exchanged(rank, to).size()) * sizeof(std::uint64_t);
-    if (to != rank) sends += static_cast<std::int64_t>((bytes + optimism.piece_bytes - 1) / optimism.piece_bytes);
+    const std::uint64_t bytes = exchanged(rank, to).size() * sizeof(std::uint64_t);
+    if (to == rank) continue;
+    sends +=
+        std::max<std::int64_t>(static_cast<std::int64_t>((bytes + optimism.piece_bytes - 1) / optimism.piece_bytes), 1);
   }
   return sends;
 }

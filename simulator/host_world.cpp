@@ -110,7 +110,10 @@ class HostWorld::Memory {
     all.resize(std::max(all.size(), (offset + bytes) / sizeof(HostWord)));
     std::memcpy(all.data() + offset / sizeof(HostWord), data, bytes);
   }
-  bool expects_block(OperationNumber, Rank, std::uint64_t) const { return true; }
+  template <class Read>
+  bool expects_block(OperationNumber, Rank, std::uint64_t, Read) const {
+    return true;
+  }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     std::vector<HostWord>& all = state_.delivered[number];
     all.push_back(bytes << 32 | static_cast<HostWord>(rank));  // as in a set of blocks (blocks.hpp)

@@ -274,7 +274,7 @@ ProcessContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call
   contribution.root_died = !arguments.row().collects && root_is_here && !root_gave;
   ExchangeInput exchange;
   const auto add = [&](Rank other) {
-    if (arguments.row().goes_straight) return exchange.add(other, plan_.hosts.back() + 1);
+    if (arguments.row().goes_straight) return exchange.add(other, plan_.hosts.back() + 1, false);
     const std::vector<std::byte> part = input_of(arguments_of(host_of(rank), call), other, call);
     if (arguments.row().combines == Combines::blocks)
       return static_cast<void>(value.insert(value.end(), part.begin(), part.end()));
@@ -290,7 +290,8 @@ ProcessContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call
   if (arguments.row().goes_straight) {
     value.swap(exchange.bytes);
     contribution.shares.swap(exchange.shares);
-    contribution.room_bytes = room_of_exchange(ranks(), host_of(rank));
+    contribution.room_grows = !contribution.missing.empty();
+    contribution.room_bytes = room_of_exchange(ranks(), host_of(rank), contribution.room_grows);
   }
   contribution.value = value;
   return contribution;
@@ -372,7 +373,7 @@ Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber numb
   const Arguments& arguments = arguments_of(host_of(rank), call);
   if (arguments.row().goes_straight) {
     if (result.outcome == Outcome::success)
-      read_exchange(operation, value, here.buffers, plan_.hosts.back() + 1, ranks(), result);
+      read_exchange(operation, value, here.buffers, plan_.hosts.back() + 1, ranks(), false, result);
     return result;
   }
   if (!value.empty() && (!arguments.row().to_root() || rank == arguments.root)) {

@@ -208,14 +208,15 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
     memory.landing = buffers.adopt(reinterpret_cast<std::byte*>(landing.data()), arguments.bytes(), 0);
   }
   if (arguments.row().goes_straight) {
-    memory.room = buffers.allocate(room_of_exchange(plan_.ranks, rank));
+    memory.room_grows = rank % 2 == 1 && plan_.short_of_memory == no_rank;
+    memory.room = buffers.allocate(room_of_exchange(plan_.ranks, rank, memory.room_grows));
     memory.lacks |= memory.room == no_buffer;
   }
   if (memory.lacks || !is_one_of(arguments.row().gives, is_root)) return memory;
   std::vector<std::byte> input;
   if (arguments.row().goes_straight) {
     ExchangeInput mine;
-    mine.add(rank, plan_.ranks);
+    mine.add(rank, plan_.ranks, true);
     input.swap(mine.bytes);
     memory.shares.swap(mine.shares);
   } else {
@@ -349,7 +350,8 @@ Result World::read_result(Rank rank, const Operation& operation) {
     result.value.clear();
     if (result.outcome != Outcome::success) return result;
     const Slice value = operation.value();
-    read_exchange(operation, {here.buffers.data(value), value.bytes}, here.buffers, plan_.ranks, plan_.ranks, result);
+    read_exchange(operation, {here.buffers.data(value), value.bytes}, here.buffers, plan_.ranks, plan_.ranks, true,
+                  result);
     return result;
   }
   result.missing_known = !decision.truncated;

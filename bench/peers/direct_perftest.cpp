@@ -37,7 +37,8 @@ class Direct {
         op_(arguments.op),
         root_(arguments.root),
         is_root_(world.rank == arguments.root),
-        ranks_(static_cast<std::size_t>(world.size)) {
+        ranks_(static_cast<std::size_t>(world.size)),
+        world_(world) {
     ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
     params.oob = {exchange,
                   has_ended,
@@ -51,7 +52,7 @@ class Direct {
   ~Direct() { ucft_context_destroy(context_); }
   Direct(const Direct&) = delete;
   Direct& operator=(const Direct&) = delete;
-  void begin_row(std::size_t) {}
+  void begin_row(std::size_t count) { counts_ = OwnCounts(world_.rank, world_.size, count); }
 
   void allreduce(std::span<const T> send, std::span<T> recv) const {
     const ucft_status_t status =
@@ -86,6 +87,11 @@ class Direct {
         ucft_alltoall(comm_, send.data(), recv.data(), send.size() / ranks_, dtype_, nullptr, nullptr);
     if (status != UCFT_OK) expect_ok("ucft_alltoall", status);
   }
+  void alltoallv(std::span<const T> send, std::span<T> recv) const {
+    const ucft_status_t status = ucft_alltoallv(comm_, send.data(), counts_.given.data(), nullptr, recv.data(),
+                                                counts_.wanted.data(), nullptr, dtype_, nullptr, nullptr);
+    if (status != UCFT_OK) expect_ok("ucft_alltoallv", status);
+  }
   void scan(std::span<const T> send, std::span<T> recv) const {
     const ucft_status_t status = ucft_scan(comm_, send.data(), recv.data(), recv.size(), dtype_, op_, nullptr, nullptr);
     if (status != UCFT_OK) expect_ok("ucft_scan", status);
@@ -111,6 +117,8 @@ class Direct {
   const int root_;
   const bool is_root_;
   const std::size_t ranks_;
+  const World world_;
+  OwnCounts counts_;
   ucft_context_h context_ = UCFT_CONTEXT_NULL;
   ucft_comm_h comm_ = UCFT_COMM_NULL;
 };

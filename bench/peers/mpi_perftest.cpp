@@ -4,8 +4,10 @@
 //   mpirun -n 4 mpi_perftest -t allreduce -s 8:64K
 #include <mpi.h>
 
+#include <numeric>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bench/peers/peer_perftest.hpp"
 
@@ -90,10 +92,18 @@ class Mpi {
   static constexpr const char* name = "mpi";
 
   Mpi(World world, const Arguments& arguments)
-      : type_(mpi_type(arguments.dtype)), op_(mpi_operator(arguments.op)), root_(arguments.root), ranks_(world.size) {
+      : type_(mpi_type(arguments.dtype)),
+        op_(mpi_operator(arguments.op)),
+        root_(arguments.root),
+        ranks_(world.size),
+        world_(world) {
     if (arguments.op == UCFT_USER) MPI_Op_create(&user_sum<T>, 1, &op_);
   }
-  void begin_row(std::size_t) {}
+  void begin_row(std::size_t count) {
+    const OwnCounts counts(world_.rank, world_.size, count);
+    given_ = Places(counts.given);
+    wanted_ = Places(counts.wanted);
+  }
 
   void allreduce(std::span<const T> send, std::span<T> recv) const {
     MPI_Allreduce(send.data(), recv.data(), count_of(send), type_, op_, MPI_COMM_WORLD);
@@ -115,6 +125,10 @@ class Mpi {
     const int count = count_of(send) / ranks_;
     MPI_Alltoall(send.data(), count, type_, recv.data(), count, type_, MPI_COMM_WORLD);
   }
+  void alltoallv(std::span<const T> send, std::span<T> recv) const {
+    MPI_Alltoallv(send.data(), given_.counts.data(), given_.places.data(), type_, recv.data(), wanted_.counts.data(),
+                  wanted_.places.data(), type_, MPI_COMM_WORLD);
+  }
   void scan(std::span<const T> send, std::span<T> recv) const {
     MPI_Scan(send.data(), recv.data(), count_of(recv), type_, op_, MPI_COMM_WORLD);
   }
@@ -132,6 +146,16 @@ class Mpi {
   const MPI_Datatype type_;
   MPI_Op op_;
   const int root_, ranks_;
+  const World world_;
+  struct Places {
+    std::vector<int> counts, places;
+
+    Places() = default;
+    explicit Places(const std::vector<std::uint64_t>& all) : counts(all.begin(), all.end()), places(all.size()) {
+      std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
+    }
+  };
+  Places given_, wanted_;  // of an alltoallv
 };
 
 }  // namespace

@@ -34,8 +34,8 @@ inline World join_world() {
 //   Library(World, const Arguments&)
 //   begin_row(count)                 a payload of so many elements follows, on all ranks
 //   allreduce(send, recv), reduce(send, recv), broadcast(recv), allgather(send, recv), gather(send, recv),
-//   reduce_scatter(send, recv), scatter(send, recv), alltoall(send, recv), scan(send, recv), exscan(send, recv),
-//   barrier()      spans
+//   reduce_scatter(send, recv), scatter(send, recv), alltoall(send, recv), alltoallv(send, recv), scan(send, recv),
+//   exscan(send, recv), barrier()      spans
 template <template <class> class Library, Element T>
 class Perftest {
  public:
@@ -62,6 +62,7 @@ class Perftest {
     send_ = {own_send_.get(), sent};
     recv_ = {own_recv_.get(), received};
     library_.begin_row(count);
+    if (arguments_.test == Test::alltoallv) checker_.set_counts(OwnCounts(world_.rank, world_.size, count));
     for (std::int64_t i = 0; i < arguments_.warmup; i += batch) iterate(false, batch);
     MPI_Barrier(MPI_COMM_WORLD);
     const std::int64_t begin_ns = now_ns();
@@ -101,6 +102,7 @@ class Perftest {
       case Test::scatter: library_.scatter(send_, recv_); break;
       case Test::reduce_scatter: library_.reduce_scatter(send_, recv_); break;
       case Test::alltoall: library_.alltoall(send_, recv_); break;
+      case Test::alltoallv: library_.alltoallv(send_, recv_); break;
       case Test::scan: library_.scan(send_, recv_); break;
       case Test::exscan: library_.exscan(send_, recv_); break;
       case Test::barrier: library_.barrier(); break;
@@ -129,6 +131,7 @@ class Perftest {
         verdict = checker_.check_share_of(recv_, operation_, arguments_.root);
         break;
       case Test::reduce_scatter: verdict = checker_.check_share(recv_, operation_, result); break;
+      case Test::alltoallv:
       case Test::alltoall: verdict = checker_.check_shares_of_all(recv_, operation_, result); break;
       case Test::scan:
       case Test::exscan:

@@ -39,9 +39,11 @@ struct ProcessContribution {
   std::uint32_t contributors = 0;  // ranks whose values are in it
   std::vector<Rank> missing;       // the others, as ranks of all hosts, ascending
   bool has_value = false;          // false: there is nothing to give
-  // Of an exchange: how the value goes to which process, and the bytes of room for what comes from all.
+  // Of an exchange: how the value goes to which process, and the bytes of room for what comes from all. The room grows
+  // where a dead rank has not said how much it gets.
   std::vector<PersonalExchange::Share> shares{};
   std::uint64_t room_bytes = 0;
+  bool room_grows = false;
   bool root_died = false;  // a broadcast's root, before it gave
   Rank lacking = no_rank;  // of all hosts: it has no memory for its part
 };

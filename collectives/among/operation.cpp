@@ -300,8 +300,8 @@ void Operation::contribute(Message& mine) const {
 void Operation::begin_exchange(Outbox& out) {
   Message blank = blank_;
   blank.prev = prev_;
-  exchange_.start(blank, memory_.input, memory_.shares, memory_.room, memory_.lacks ? lacking() : no_rank, ballots_,
-                  out);
+  exchange_.start(blank, memory_.input, memory_.shares, {memory_.room, memory_.room_grows},
+                  memory_.lacks ? lacking() : no_rank, ballots_, out);
   if (ballots_.any_member_failed()) {
     ballots_.promise(ballots_.first());
     join(out);

@@ -47,6 +47,7 @@ class Operation {
     // Of an exchange: how the input goes to whom, and room for what comes.
     std::vector<PersonalExchange::Share> shares{};
     BufferId room = no_buffer;
+    bool room_grows = false;
     // Of a process that is a host (among/process_replica.hpp):
     std::uint32_t contributors = 1;  // values in the input
     BufferId missing = no_buffer;    // its ranks whose values are not: entries of_living_host, so many

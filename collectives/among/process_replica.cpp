@@ -54,7 +54,8 @@ void ProcessReplica::compute() {
 
 bool ProcessReplica::has_long_result(OperationNumber number) const {
   const Slice value = operation(number).value();
-  const bool is_long = size_.has_replicas && call_of(number) != internal && value.bytes >= size_.long_bytes;
+  const std::uint64_t bytes = std::max<std::uint64_t>(value.bytes, slot(number).straight_bytes);
+  const bool is_long = size_.has_replicas && call_of(number) != internal && value && bytes >= size_.long_bytes;
   assert(is_long || !deferred_.lead_to(value.buffer));
   return is_long;
 }
@@ -83,6 +84,7 @@ ProcessReplica::Slot& ProcessReplica::slot_for(OperationNumber number) {
   if (slot.operation != number) {
     slot.operation = number;
     slot.call = internal;
+    slot.straight_bytes = 0;
     slot.counts.clear();
     slot.missing_before.clear();
     slot.named.clear();
@@ -129,6 +131,7 @@ void ProcessReplica::note_named() {
 void ProcessReplica::contribute(const ProcessContribution& contribution) {
   const OperationNumber number = window_.next();
   begin(number, calls_++);
+  if (contribution.arguments.row().goes_straight) slot_for(number).straight_bytes = contribution.value.size();
   if (contribution.room != no_buffer) rooms_.push_back({number, contribution.room});
   buffers_.retain(contribution.room);
   const Operation::Memory memory = memory_for(contribution, slot(number).missing_before);
@@ -165,6 +168,7 @@ Operation::Memory ProcessReplica::memory_for(const ProcessContribution& contribu
   if (contribution.room_bytes > 0) {
     memory.shares = contribution.shares;
     memory.room = buffers_.allocate(contribution.room_bytes);
+    memory.room_grows = contribution.room_grows;
     memory.lacks |= memory.room == no_buffer;
   }
   memory.landing = contribution.landing;

@@ -109,6 +109,7 @@ class ProcessReplica {
   };
   struct Slot {
     OperationNumber operation = UINT64_MAX, call = internal;
+    std::uint64_t straight_bytes = 0;         // of an exchange: that this host gives. A short room may have parts of it
     std::vector<Count> counts;                // of those hosts that something was sent to, or came from
     std::vector<Rank> missing_before, named;  // ascending; named: ranks of living hosts, by the operation's result
   };

@@ -48,7 +48,8 @@
 //   void deliver(OperationNumber, offset, const std::byte*, bytes)            (a chunk of) a result, to be finished
 //   void deliver_finished(OperationNumber, offset, const std::byte*, bytes)   a chunk that is
 //   void deliver_block(OperationNumber, Rank, const std::byte*, bytes)        an allgather's, of each contributor
-//   bool expects_block(OperationNumber, Rank, bytes)                          whether this rank expects that length
+//   bool expects_block(OperationNumber, Rank, bytes, read)                    whether this rank expects that length.
+//                                                read() returns the block, if its length is not enough to tell
 //
 // On atomics these are single instructions; in simulator/host_world.hpp any rank may go on or die between two of them.
 #pragma once
@@ -341,7 +342,7 @@ class HostStage {
     };
     if (call.pattern.puts_side_by_side()) {
       for (Rank x : read)
-        if (!memory.expects_block(number, x, way.bytes)) return false;
+        if (!memory.expects_block(number, x, way.bytes, [&] { return data_of(x); })) return false;
       for (Rank x : read) memory.deliver_block(number, x, data_of(x), way.bytes);
     } else if (call.reduction.sweeps_twice() && way.taken > 0) {
       HostSources sources;
@@ -415,14 +416,16 @@ class HostStage {
   template <class Memory>
   bool take_blocks(const HostReading<Memory>& all) {
     HostResult result = all.result_of_all();
-    for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x)
-      if (all.is_there(x) && !all.memory().expects_block(all.number(), x, all.note_of(x).count))
-        result = {Outcome::mismatch, x, 0};
-    for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x) {
-      if (!all.is_there(x)) continue;
+    const auto read = [&](Rank x) {
       const std::uint64_t bytes = all.note_of(x).count;
-      all.memory().deliver_block(all.number(), x, all.memory().read(x, all.value_place(x, bytes), bytes), bytes);
-    }
+      return all.memory().read(x, all.value_place(x, bytes), bytes);
+    };
+    for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x)
+      if (all.is_there(x) &&
+          !all.memory().expects_block(all.number(), x, all.note_of(x).count, [&] { return read(x); }))
+        result = {Outcome::mismatch, x, 0};
+    for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x)
+      if (all.is_there(x)) all.memory().deliver_block(all.number(), x, read(x), all.note_of(x).count);
     return finish(all, {result, nullptr});
   }
 

@@ -559,6 +559,20 @@ UCFT_API ucft_status_t ucft_gatherv(ucft_comm_h comm, const void* send, void* re
  * shares go straight to their readers between two hosts, and from 96 KiB on of all blocks together. */
 UCFT_API ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                      const ucft_coll_options_t* options, ucft_result_t* result);
+/* The same with shares of different lengths: send_counts[r] elements for rank r at send + send_displacements[r]
+ * elements, and recv_counts[r] elements from rank r at recv + recv_displacements[r] elements. Displacements may be
+ * NULL: one after the other. Only the two ranks of a share need to know its length, and both must name the same. In
+ * place the send arrays don't matter: each rank gives as much as it gets. Places in recv must not overlap. A
+ * rank gives at most 2 GiB - 1 bytes, and gets at most as many. All four arrays are read in the call (of the
+ * nonblocking form: in init). Either all ranks call this one, or all call ucft_alltoall.
+ * If ranks die: as ucft_alltoall.
+ * A rank that expects another length than a rank gives gets UCFT_ERR_MISMATCH, which names that rank. Its recv is left
+ * as it was. The other ranks may have success.
+ * Between hosts all shares go straight to their readers. */
+UCFT_API ucft_status_t ucft_alltoallv(ucft_comm_h comm, const void* send, const uint64_t* send_counts,
+                                      const uint64_t* send_displacements, void* recv, const uint64_t* recv_counts,
+                                      const uint64_t* recv_displacements, ucft_dtype_t dtype,
+                                      const ucft_coll_options_t* options, ucft_result_t* result);
 /* Combines, on rank r, send of the ranks 0 to r, in their order. send and recv must not overlap, unless it is in place.
  * All ranks together give at most 2 GiB - 1 bytes.
  * If ranks die: a dead rank's value is in the results of all ranks behind it, or in nobody's. So the results are those
@@ -618,6 +632,10 @@ UCFT_API ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, 
 UCFT_API ucft_status_t ucft_alltoall_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                           ucft_dtype_t dtype, const ucft_coll_options_t* options,
                                           ucft_request_h* request);
+UCFT_API ucft_status_t ucft_alltoallv_init(ucft_comm_h comm, const void* send, const uint64_t* send_counts,
+                                           const uint64_t* send_displacements, void* recv, const uint64_t* recv_counts,
+                                           const uint64_t* recv_displacements, ucft_dtype_t dtype,
+                                           const ucft_coll_options_t* options, ucft_request_h* request);
 UCFT_API ucft_status_t ucft_scan_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, const ucft_operator_t* op, const ucft_coll_options_t* options,
                                       ucft_request_h* request);

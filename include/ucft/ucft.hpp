@@ -649,6 +649,15 @@ class Communicator {
                                 &options, reader_.fresh()));
   }
 
+  // Shares of different lengths: send_counts[r] elements for rank r, recv_counts[r] from rank r, one after the other.
+  template <Elements Send, WritableElements Receive>
+  Result alltoallv(const Send& send, std::span<const std::uint64_t> send_counts, Receive&& recv,
+                   std::span<const std::uint64_t> recv_counts, const Options& options = {}) {
+    const void* from = own_shares(send, send_counts, recv, recv_counts);
+    return finish(ucft_alltoallv(get(), from, send_counts.data(), nullptr, internal::data_of(recv), recv_counts.data(),
+                                 nullptr, dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
+  }
+
   // The combination of the ranks up to this one, and of those before this one. `missing` names those that are in
   // nobody's. Where none before this one has contributed, an exscan leaves recv as it was.
   template <Elements Send, WritableElements Receive>
@@ -797,6 +806,16 @@ class Communicator {
     return Request(handle, size_);
   }
   template <LastingElements Send, WritableElements Receive>
+  Request alltoallv_init(Send&& send, std::span<const std::uint64_t> send_counts, Receive&& recv,
+                         std::span<const std::uint64_t> recv_counts, const Options& options = {}) {
+    const void* from = own_shares(send, send_counts, recv, recv_counts);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_alltoallv_init(get(), from, send_counts.data(), nullptr, internal::data_of(recv),
+                                                  recv_counts.data(), nullptr, dtype_of<ElementOf<Send>>(), &options,
+                                                  &handle));
+    return Request(handle, size_);
+  }
+  template <LastingElements Send, WritableElements Receive>
   Request scan_init(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
     const void* from = input(send, recv);
     ucft_request_h handle = UCFT_REQUEST_NULL;
@@ -887,6 +906,11 @@ class Communicator {
   template <LastingElements Send, WritableElements Receive>
   Request ialltoall(Send&& send, Receive&& recv, const Options& options = {}) {
     return posted(alltoall_init(send, recv, options));
+  }
+  template <LastingElements Send, WritableElements Receive>
+  Request ialltoallv(Send&& send, std::span<const std::uint64_t> send_counts, Receive&& recv,
+                     std::span<const std::uint64_t> recv_counts, const Options& options = {}) {
+    return posted(alltoallv_init(send, send_counts, recv, recv_counts, options));
   }
   template <LastingElements Send, WritableElements Receive>
   Request iscan(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
@@ -1015,12 +1039,29 @@ class Communicator {
     }
   }
 
+  bool are_counts_of(std::span<const std::uint64_t> counts, std::size_t elements) const {
+    std::uint64_t all = 0;
+    for (std::uint64_t count : counts) all += count;
+    return counts.size() == static_cast<std::size_t>(size_) && all == elements;
+  }
+
+  template <Elements Send, Elements Receive>
+  const void* own_shares(const Send& send, std::span<const std::uint64_t> send_counts, const Receive& recv,
+                         std::span<const std::uint64_t> recv_counts) const {
+    static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
+    if (!are_counts_of(send_counts, internal::size_of(send))) {
+      throw Error(UCFT_ERR_INVALID_PARAM, "send_counts, one for each rank, do not fit the size of send");
+    }
+    if (!are_counts_of(recv_counts, internal::size_of(recv))) {
+      throw Error(UCFT_ERR_INVALID_PARAM, "recv_counts, one for each rank, do not fit the size of recv");
+    }
+    return internal::data_of(send);
+  }
+
   template <Elements Send, Elements Receive>
   const void* blocks(const Send& send, const Receive& recv, std::span<const std::uint64_t> counts) const {
     static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
-    std::uint64_t all = 0;
-    for (std::uint64_t count : counts) all += count;
-    if (counts.size() != static_cast<std::size_t>(size_) || all != internal::size_of(recv) ||
+    if (!are_counts_of(counts, internal::size_of(recv)) ||
         counts[static_cast<std::size_t>(rank_)] != internal::size_of(send)) {
       throw Error(UCFT_ERR_INVALID_PARAM, "counts, one for each rank, do not fit the sizes of send and recv");
     }

@@ -187,6 +187,13 @@ def collectives():
         rows = np.arange(2.0 * n).reshape(n, 2) + 100 * me
         assert (world.alltoall(rows).value == [[100 * r + 2 * me, 100 * r + 2 * me + 1] for r in range(n)]).all()
         assert world.alltoall(ucft.IN_PLACE, rows).value is rows and rows[0, 0] == 2 * me
+        given, wanted = [(me + 2 * r) % 3 for r in range(n)], [(r + 2 * me) % 3 for r in range(n)]
+        words, places = np.concatenate([np.full(given[r], 10 * me + r) for r in range(n)]), [3 * r for r in range(n)]
+        into = np.full(3 * n, -1)
+        world.ialltoallv(words, given, into, wanted, recv_displacements=places).wait()
+        assert into.tolist() == [x for r in range(n) for x in [10 * r + me] * wanted[r] + [-1] * (3 - wanted[r])]
+        exchanged = world.alltoall(rows).value
+        assert (world.alltoallv(ucft.IN_PLACE, None, rows, [2] * n).value == exchanged).all()
         assert (world.reduce_scatter(everybody + me).value == n * everybody[me] + n * (n - 1) / 2).all()
         assert world.reduce_scatter(np.arange(2 * n) * (me + 1), op=ucft.MAX).value.tolist() == [2 * me * n,
                                                                                                (2 * me + 1) * n]
@@ -288,6 +295,13 @@ def refused():
     refuse(["send"], world.scatter, None, root=world.rank)
     if world.size > 1:
         refuse(["share", "ranks"], world.alltoall, np.zeros(world.size + 1))
+    ones = [1] * world.size
+    refuse(["send_counts", "ranks"], world.alltoallv, np.zeros(world.size), [1] * (world.size + 1), np.zeros(world.size), ones)
+    refuse(["send_counts"], world.alltoallv, np.zeros(world.size), None, np.zeros(world.size), ones)
+    refuse(["send", "doesn't fit"], world.alltoallv, np.zeros(world.size - 1), ones, np.zeros(world.size), ones)
+    refuse(["recv", "doesn't fit"], world.alltoallv, np.zeros(world.size), ones, np.zeros(world.size - 1), ones)
+    refuse(["recv_displacements"], world.alltoallv, np.zeros(world.size), ones, np.zeros(world.size), ones,
+           recv_displacements=[0])
     refuse(["takes"], world.scan, x, op=ucft.BAND)
     refuse(["recv", "exscan"], world.exscan, x, None)
     refuse(["counts"], world.scatterv, x, np.zeros(1), [1] * (world.size + 1), root=world.rank)

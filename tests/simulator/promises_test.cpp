@@ -24,7 +24,7 @@ bool has_blocks(Kind kind) { return row_of(kind).has_own_lengths() || row_of(kin
 std::vector<std::byte> block_of(const Arguments& arguments, Rank rank) {
   if (!arguments.row().goes_straight) return input_of(arguments, rank, 0);
   ExchangeInput input;
-  input.add(rank, 1);
+  input.add(rank, 1, false);
   return input.bytes;
 }
 // Of four ranks. Ranks 2 and 3 have died: rank 2 after it gave, rank 3 before.

@@ -188,6 +188,39 @@ TEST_F(Api, AScanOfOneRankIsItsInput) {
                 UCFT_ERR_INVALID_PARAM, "op is null");
 }
 
+// What is wrong with one of four arrays is said of that one.
+TEST_F(Api, AnAlltoallvNamesTheArrayThatIsWrong) {
+  const std::vector<double> in(10, 3);
+  std::vector<double> out(10, 7);
+  const std::uint64_t four = 4, five = 5, vast = std::uint64_t{1} << 40, far = std::uint64_t{1} << 60, two = 2;
+  const auto call = [&](const void* send, const std::uint64_t* given, const std::uint64_t* at, void* recv,
+                        const std::uint64_t* wanted, const std::uint64_t* to) {
+    return ucft_alltoallv(comm_, send, given, at, recv, wanted, to, UCFT_DOUBLE, nullptr, nullptr);
+  };
+  const auto blame = [&](ucft_status_t status, const char* culprit) {
+    expect_blamed(status, UCFT_ERR_INVALID_PARAM, culprit);
+  };
+  blame(call(in.data(), nullptr, nullptr, out.data(), &four, nullptr), "send_counts is null");
+  blame(call(in.data(), &four, nullptr, out.data(), nullptr, nullptr), "recv_counts is null");
+  blame(call(in.data(), &vast, nullptr, out.data(), &four, nullptr), "send_counts[0] is");
+  blame(call(in.data(), &four, nullptr, out.data(), &vast, nullptr), "recv_counts[0] is");
+  blame(call(in.data(), &four, &far, out.data(), &four, nullptr), "send_displacements[0] is");
+  blame(call(in.data(), &four, nullptr, out.data(), &four, &far), "recv_displacements[0] is");
+  blame(call(in.data(), &four, nullptr, out.data(), &five, nullptr), "send_counts[0] is 4, and recv_counts[0] 5");
+  blame(call(nullptr, &four, nullptr, out.data(), &four, nullptr), "send is null");
+  blame(call(in.data(), &four, nullptr, nullptr, &four, nullptr), "recv is null");
+  blame(call(reinterpret_cast<void*>(64), &four, &two, out.data(), &four, nullptr), "that this host can read");
+  blame(call(in.data(), &four, nullptr, reinterpret_cast<void*>(64), &four, nullptr), "that this host can write");
+  blame(call(out.data(), &four, nullptr, out.data(), &four, &two), "send has for rank 0 overlaps");
+  EXPECT_EQ(out, std::vector<double>(10, 7));
+  EXPECT_EQ(call(out.data(), &four, &five, out.data(), &four, nullptr), UCFT_OK) << "apart in one buffer";
+  EXPECT_EQ(call(in.data(), &four, &two, out.data(), &four, &five), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(out, (std::vector<double>{7, 7, 7, 7, 7, 3, 3, 3, 3, 7}));
+  EXPECT_EQ(call(UCFT_IN_PLACE, nullptr, nullptr, out.data(), &four, &five), UCFT_OK) << ucft_last_error();
+  const std::uint64_t none = 0;
+  EXPECT_EQ(call(nullptr, &none, nullptr, nullptr, &none, nullptr), UCFT_OK) << ucft_last_error();
+}
+
 // Sums of accumulators are settled as those of an allreduce are; an exscan settles nothing that it has not written.
 TEST_F(Api, AScanOfAccumulatorsIsOne) {
   ucft_accumulator_t in = UCFT_ACCUMULATOR_INIT, out = UCFT_ACCUMULATOR_INIT;
@@ -448,6 +481,10 @@ TEST(CxxApi, SharesOfOneRankAreAll) {
   EXPECT_EQ(flags, 0b1011u);
   check(all.alltoall(in, out));
   check(all.ialltoall(in, out).wait());
+  check(all.alltoallv(in, counts, out, counts));
+  check(all.ialltoallv(in, counts, out, counts).wait());
+  EXPECT_THROW(all.alltoallv(in, others, out, counts), ucft::Error);
+  EXPECT_THROW(all.alltoallv(in, counts, out, others), ucft::Error);
   check(all.scan(in, out, UCFT_SUM));
   check(all.iscan(in, out, UCFT_SUM).wait());
   EXPECT_TRUE(all.exscan(in, out, UCFT_SUM).ok());

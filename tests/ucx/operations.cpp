@@ -236,6 +236,43 @@ void alltoall(int iteration, std::size_t count) {
   if (out.back() != hole) wrong("iteration {}: written behind the shares", iteration);
 }
 
+void alltoallv(int iteration, std::size_t count) {
+  constexpr std::uint64_t hole = 3;
+  const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
+  const bool in_place = iteration % 3 == 0, has_holes = iteration % 2 == 0;
+  const auto count_of = [&](std::size_t from, std::size_t to) {
+    const std::size_t low = std::min(from, to), high = std::max(from, to);  // in place a pair gives each other as much
+    return (in_place ? low * 2 + high * 3 + salt(iteration) : from * 2 + to + salt(iteration)) % 3 * count;
+  };
+  const auto word_of = [&](std::size_t from, std::size_t to, std::size_t i) {
+    return (from * 100 + to) * 1000000 + salt(iteration) + i;
+  };
+  std::vector<std::uint64_t> send_counts, send_places, recv_counts, recv_places, in, out;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (has_holes) in.push_back(hole);
+    send_counts.push_back(count_of(me, rank));
+    send_places.push_back(in.size());
+    for (std::size_t i = 0; i < send_counts.back(); ++i) in.push_back(word_of(me, rank, i));
+    out.push_back(hole);
+    recv_counts.push_back(count_of(rank, me));
+    recv_places.push_back(out.size());
+    out.resize(out.size() + recv_counts.back(), hole);
+    for (std::size_t i = 0; in_place && i < recv_counts.back(); ++i) out[recv_places.back() + i] = word_of(me, rank, i);
+  }
+  std::vector<std::uint64_t> expected = out;
+  Named named;
+  check(ucft_alltoallv(comm, in_place ? UCFT_IN_PLACE : in.data(), in_place ? nullptr : send_counts.data(),
+                       has_holes ? send_places.data() : nullptr, out.data(), recv_counts.data(), recv_places.data(),
+                       UCFT_UINT64, nullptr, &named.result),
+        "alltoallv");
+  named.take(iteration);
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    for (std::size_t i = 0; i < recv_counts[rank] && !named.has(static_cast<int>(rank)); ++i)
+      expected[recv_places[rank] + i] = word_of(rank, me, i);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out[i] != expected[i]) wrong("iteration {}: word {} of what all have given is {}", iteration, i, out[i]);
+}
+
 void scan(int iteration, std::size_t count) {
   constexpr std::uint64_t hole = 3;
   const bool in_place = iteration % 3 == 0, with_own = iteration % 2 == 0;

@@ -34,6 +34,9 @@ void reduce_scatter_bytes(int iteration, std::size_t count);
 void scatter(int iteration, int root, std::size_t count);
 // Of count words of each rank for each other. In place every second time.
 void alltoall(int iteration, std::size_t count);
+// Of 0, count or 2 * count words of each rank for each other, with a hole of one word before each in recv, every second
+// time in send. In place every third time.
+void alltoallv(int iteration, std::size_t count);
 // A sum of the ranks up to this one; every second time of those before it. In place every third time.
 void scan(int iteration, std::size_t count);
 // An allreduce in flight.

@@ -91,7 +91,10 @@ class SharedMemory {
   void deliver_finished(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     deliver(number, offset, data, bytes);  // of carriers that are elements
   }
-  bool expects_block(OperationNumber, Rank, std::uint64_t) const { return true; }
+  template <class Read>
+  bool expects_block(OperationNumber, Rank, std::uint64_t, Read) const {
+    return true;
+  }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     delivered_[number].blocks.push_back(rank);
     delivered_[number].data.insert(delivered_[number].data.end(), data, data + bytes);

@@ -12,7 +12,7 @@ namespace {
 
 // One rank of several. A stream is so many words, each the number of its sender.
 struct Member {
-  Member(Rank me, Rank ranks, std::uint64_t words, std::uint64_t room_words, Rank lacking = no_rank)
+  Member(Rank me, Rank ranks, std::uint64_t words, std::uint64_t room_words, Rank lacking = no_rank, bool grows = false)
       : buffers({[](void* all, std::size_t bytes) {
                    auto& blocks = *static_cast<std::vector<std::unique_ptr<std::byte[]>>*>(all);
                    return blocks.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
@@ -31,7 +31,12 @@ struct Member {
     const Slice input = buffers.whole(buffers.copy_in(data.data(), data.size() * 8));
     Message blank;
     blank.signature = 7;
-    exchange.start(blank, input, shares, buffers.allocate(room_words * 8), lacking, ballots, out);
+    exchange.start(blank, input, shares, {buffers.allocate(room_words * 8), grows}, lacking, ballots, out);
+  }
+  static Message empty_stream(Rank from) {
+    Message made = word(from, Phase::all_broadcast);
+    made.source = from;
+    return made;
   }
   // A piece as it comes from that rank, with these words.
   Message piece(Rank from, std::uint32_t at, std::vector<std::uint64_t> words, std::uint32_t of_words) {
@@ -142,6 +147,49 @@ TEST(PersonalExchange, TwoMembersWaitForNoClosing) {
     mine.take(Member::word(1, Phase::closing));
     EXPECT_TRUE(mine.exchange.close(mine.ballots, mine.out));
     EXPECT_EQ(mine.exchange.all_have_data(), words > 2);
+  }
+}
+
+// The length of what comes is not known before, nor is it that of what goes.
+TEST(PersonalExchange, ARoomThatIsTooShortGrows) {
+  Member mine(0, 3, 1, 1, no_rank, true);
+  mine.take(mine.piece(2, 2, {7}, 3));
+  mine.take(mine.piece(1, 0, {4, 5}, 4));
+  mine.take(mine.piece(2, 0, {5, 6}, 3));
+  mine.take(mine.piece(1, 2, {6, 7}, 4));
+  EXPECT_EQ(mine.stream(0), (Words{0}));
+  EXPECT_EQ(mine.stream(1), (Words{4, 5, 6, 7}));
+  EXPECT_EQ(mine.stream(2), (Words{5, 6, 7}));
+  Message vast = mine.piece(1, 0, {4}, 1);
+  vast.of_bytes = UINT32_MAX;
+  EXPECT_FALSE(Member(0, 3, 1, 1, no_rank, true).exchange.accepts(vast)) << "more than a room can be";
+}
+
+TEST(PersonalExchange, AnEmptyStreamIsOneMessage) {
+  Member mine(0, 3, 0, 1);
+  ASSERT_EQ(mine.out.sends().size(), 2u);
+  for (const Message& send : mine.out.sends()) EXPECT_TRUE(!send.value && send.of_bytes == 0 && send.source == 0);
+  EXPECT_FALSE(mine.exchange.has_all_that_live(mine.ballots));
+  mine.take(Member::empty_stream(1));
+  EXPECT_FALSE(mine.exchange.accepts(Member::empty_stream(1))) << "again";
+  Message odd = Member::empty_stream(2);
+  odd.of_bytes = 8;
+  EXPECT_FALSE(mine.exchange.accepts(odd)) << "a piece of nothing";
+  mine.take(Member::empty_stream(2));
+  EXPECT_EQ(mine.exchange.set(1), (Words{0b111}));
+  EXPECT_EQ(mine.exchange.stream(2).bytes, 0u);
+}
+
+// Both of a pair know whether one of their streams is long.
+TEST(PersonalExchange, ALongStreamIsAnsweredByAWordOfTheOther) {
+  Member gives(0, 2, 3, 8), takes(1, 2, 1, 8);
+  for (Member* each : {&gives, &takes}) each->out.clear();
+  gives.take(gives.piece(1, 0, {9}, 1));
+  takes.take(takes.piece(0, 0, {7, 8}, 3));
+  takes.take(takes.piece(0, 2, {9}, 3));
+  for (Member* each : {&gives, &takes}) {
+    EXPECT_TRUE(each->exchange.close(each->ballots, each->out));
+    EXPECT_EQ(each->out.sends().size(), 1u);
   }
 }
 

@@ -456,6 +456,17 @@ ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* recv, uint
   return run_call(comm, {Kind::alltoall, send, recv, count, dtype, nullptr, 0, options}, result);
 }
 
+ucft_status_t ucft_alltoallv(ucft_comm_h comm, const void* send, const uint64_t* send_counts,
+                             const uint64_t* send_displacements, void* recv, const uint64_t* recv_counts,
+                             const uint64_t* recv_displacements, ucft_dtype_t dtype, const ucft_coll_options_t* options,
+                             ucft_result_t* result) {
+  if (recv_counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "recv_counts is null");
+  return run_call(comm,
+                  {Kind::alltoall, send, recv, 0, dtype, nullptr, 0, options, recv_counts, recv_displacements,
+                   send_counts, send_displacements},
+                  result);
+}
+
 ucft_status_t ucft_scan(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                         ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result) {
   const ucft_operator_t with = UCFT_OPERATOR_INIT(op);

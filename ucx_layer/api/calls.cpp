@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -184,7 +186,44 @@ ucft_status_t check_memory(const Communicator& comm, const Call& call, const Req
 
 namespace {
 
-// Where each block goes. No two may share a byte.
+// Lengths and places in elements, as a caller has given them. prefix: of their names.
+struct GivenPlaces {
+  const char* prefix;
+  const std::uint64_t *counts, *displacements;
+};
+
+// In bytes.
+ucft_status_t read_places(const GivenPlaces& given, ucft_dtype_t dtype, std::vector<OwnShare>& places) {
+  const std::uint64_t element = element_bytes(static_cast<DataType>(dtype)), most = bytes_limit / element;
+  std::uint64_t all = 0;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const std::uint64_t count = given.counts[rank],
+                        place = given.displacements == nullptr ? all : given.displacements[rank];
+    if (count > most - all)
+      return fail(UCFT_ERR_INVALID_PARAM, "{}counts[{}] is {}: more than {} bytes of {} with those before",
+                  given.prefix, rank, count, bytes_limit, type_name(dtype));
+    if (place > displacement_limit)
+      return fail(UCFT_ERR_INVALID_PARAM, "{}displacements[{}] is {}: at most {}", given.prefix, rank, place,
+                  displacement_limit);
+    places[rank] = {place * element, count * element};
+    all += count;
+  }
+  return UCFT_OK;
+}
+
+// No two may share a byte.
+ucft_status_t check_apart(std::span<const OwnShare> places) {
+  std::vector<std::size_t> ranks(places.size());
+  std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+  std::erase_if(ranks, [&](std::size_t rank) { return places[rank].bytes == 0; });
+  std::ranges::sort(ranks, {}, [&](std::size_t rank) { return std::pair(places[rank].offset, rank); });
+  for (std::size_t i = 1; i < ranks.size(); ++i)
+    if (places[ranks[i]].offset < places[ranks[i - 1]].offset + places[ranks[i - 1]].bytes)
+      return fail(UCFT_ERR_INVALID_PARAM, "the blocks of rank {} and rank {} overlap in recv", ranks[i - 1], ranks[i]);
+  return UCFT_OK;
+}
+
+// Where each block goes.
 ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& request) {
   Arguments& arguments = request.arguments;
   const std::uint64_t element = element_bytes(arguments.reduction.type()), most = bytes_limit / element;
@@ -200,30 +239,19 @@ ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& r
     return UCFT_OK;
   }
   // A rank that gets nothing places nothing.
-  const auto* const displacements =
-      is_one_of(row_of(call.kind).gets, comm.rank() == call.root) ? call.displacements : nullptr;
-  std::vector<std::tuple<std::uint64_t, std::uint64_t, std::size_t>> places;  // begin, end, rank
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const std::uint64_t count = call.counts[rank];
-    if (count > most - arguments.count)
-      return fail(UCFT_ERR_INVALID_PARAM, "counts[{}] is {}: more than {} bytes of {} with those before", rank, count,
-                  bytes_limit, type_name(call.dtype));
-    const std::uint64_t place = displacements == nullptr ? arguments.count : displacements[rank];
-    if (place > displacement_limit)
-      return fail(UCFT_ERR_INVALID_PARAM, "displacements[{}] is {}: at most {}", rank, place, displacement_limit);
-    request.layout.bytes.push_back(count * element);
-    request.layout.offsets.push_back(place * element);
-    if (count > 0) places.emplace_back(place, place + count, rank);
-    arguments.count += count;
-    arguments.layout = mixed(arguments.layout, count);
+  const bool gets = is_one_of(row_of(call.kind).gets, comm.rank() == call.root);
+  std::vector<OwnShare> places(ranks);
+  if (ucft_status_t status = read_places({"", call.counts, gets ? call.displacements : nullptr}, call.dtype, places);
+      status != UCFT_OK)
+    return status;
+  for (const auto& [offset, bytes] : places) {
+    request.layout.bytes.push_back(bytes);
+    request.layout.offsets.push_back(offset);
+    arguments.count += bytes / element;
+    arguments.layout = mixed(arguments.layout, bytes / element);
   }
-  std::sort(places.begin(), places.end());
-  for (std::size_t i = 1; i < places.size(); ++i)
-    if (std::get<0>(places[i]) < std::get<1>(places[i - 1]))
-      return fail(UCFT_ERR_INVALID_PARAM, "the blocks of rank {} and rank {} overlap in recv",
-                  std::get<2>(places[i - 1]), std::get<2>(places[i]));
   arguments.own_count = call.counts[static_cast<std::size_t>(comm.rank())];
-  return UCFT_OK;
+  return check_apart(places);
 }
 
 // Of an alltoall or a scan: all give blocks of one length, of which each rank takes a part. The operator is of the
@@ -243,6 +271,106 @@ ucft_status_t read_landing(const Communicator& comm, const Call& call, const Red
                                                      static_cast<std::uint64_t>(reduction.bins()));
   request.layout.block_bytes = arguments.own_count * element;
   request.landing = std::make_unique<Landing>(lands, comm.rank(), arguments.own_count, call.count, reduction);
+  return UCFT_OK;
+}
+
+// Of an alltoallv. Lengths differ from rank to rank, so no count is in the signature.
+ucft_status_t read_own_shares(const Communicator& comm, const Call& call, Request& request) {
+  const bool in_place = call.send == UCFT_IN_PLACE;
+  if (!in_place && call.send_counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "send_counts is null");
+  auto shares = std::make_unique<OwnShares>();
+  const auto ranks = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
+  shares->me = comm.rank();
+  shares->given.resize(ranks);
+  shares->wanted.resize(ranks);
+  if (ucft_status_t status = read_places({"recv_", call.counts, call.displacements}, call.dtype, shares->wanted);
+      status != UCFT_OK)
+    return status;
+  if (ucft_status_t status = check_apart(shares->wanted); status != UCFT_OK) return status;
+  if (in_place)
+    shares->given = shares->wanted;
+  else if (ucft_status_t status =
+               read_places({"send_", call.send_counts, call.send_displacements}, call.dtype, shares->given);
+           status != UCFT_OK)
+    return status;
+  if (!in_place && call.send_counts[me] != call.counts[me])
+    return fail(UCFT_ERR_INVALID_PARAM,
+                "send_counts[{0}] is {1}, and recv_counts[{0}] {2}: this rank's share for itself", me,
+                call.send_counts[me], call.counts[me]);
+  shares->for_others = shares->given;
+  shares->for_others[me].bytes = 0;
+  const std::uint64_t bytes = PackedShares::bytes(shares->given);
+  if (bytes > bytes_limit)
+    return fail(UCFT_ERR_INVALID_PARAM, "what this rank gives is {} bytes with its lengths: more than {}", bytes,
+                bytes_limit);
+  request.arguments.layout = mixed(0, UINT64_MAX);  // no alltoall of one length has this
+  request.shares = std::move(shares);
+  return UCFT_OK;
+}
+
+// Shares of the caller's memory. Where there are no holes it is looked at as a whole: a look costs system calls.
+struct GivenMemory {
+  const char* name;
+  const void* memory;
+  std::span<const OwnShare> shares;
+  bool has_holes, is_written;
+
+  const std::byte* at(std::uint64_t offset) const { return static_cast<const std::byte*>(memory) + offset; }
+  bool is_there(std::uint64_t offset, std::uint64_t bytes) const {
+    auto* const place = const_cast<std::byte*>(at(offset));
+    return is_written ? is_writable(place, bytes) : is_readable(place, bytes);
+  }
+};
+
+ucft_status_t check_shares(const GivenMemory& given) {
+  std::uint64_t all = 0;
+  for (const OwnShare& share : given.shares) all += share.bytes;
+  if (all == 0) return UCFT_OK;
+  const bool is_whole = !given.has_holes && given.memory != nullptr && given.is_there(0, all);
+  for (std::size_t rank = 0; rank < given.shares.size() && !is_whole; ++rank) {
+    const auto [offset, bytes] = given.shares[rank];
+    if (bytes == 0) continue;
+    if (given.memory == nullptr)
+      return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with {} bytes of rank {}", given.name, bytes, rank);
+    if (!given.is_there(offset, bytes))
+      return fail(UCFT_ERR_INVALID_PARAM,
+                  "{} ({}, {} bytes of rank {}) is not memory that this host can {}: device memory?", given.name,
+                  static_cast<const void*>(given.at(offset)), bytes, rank, given.is_written ? "write" : "read");
+  }
+  return UCFT_OK;
+}
+
+ucft_status_t check_own_shares(const Call& call, const Request& request) {
+  const OwnShares& shares = *request.shares;
+  const bool in_place = call.send == UCFT_IN_PLACE;
+  const GivenMemory given{in_place ? "recv (in place)" : "send", request.send, shares.given,
+                          (in_place ? call.displacements : call.send_displacements) != nullptr, false},
+      wanted{"recv", request.receive, shares.wanted, call.displacements != nullptr, true};
+  for (const GivenMemory& each : {given, wanted})
+    if (ucft_status_t status = check_shares(each); status != UCFT_OK) return status;
+  if (in_place) return UCFT_OK;
+  struct Place {
+    const std::byte *begin, *end;
+    std::size_t rank;
+    bool is_written;
+  };
+  std::vector<Place> places;
+  for (const GivenMemory& each : {given, wanted})
+    for (std::size_t rank = 0; rank < each.shares.size(); ++rank)
+      if (const auto [offset, bytes] = each.shares[rank]; bytes > 0)
+        places.push_back({each.at(offset), each.at(offset + bytes), rank, each.is_written});
+  std::ranges::sort(places, {}, &Place::begin);
+  const Place* last[2] = {nullptr, nullptr};  // that ends last: of those that are read, and written
+  for (const Place& place : places) {
+    const Place*& its = last[place.is_written ? 1 : 0];
+    const Place* const other = last[place.is_written ? 0 : 1];
+    if (other != nullptr && place.begin < other->end)
+      return fail(
+          UCFT_ERR_INVALID_PARAM,
+          "what send has for rank {} overlaps the place of rank {} in recv: use UCFT_IN_PLACE, or disjoint memory",
+          place.is_written ? other->rank : place.rank, place.is_written ? place.rank : other->rank);
+    if (its == nullptr || its->end < place.end) its = &place;
+  }
   return UCFT_OK;
 }
 
@@ -373,7 +501,10 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   if (row.takes_operator())
     if (ucft_status_t status = read_operator(call.op, call.options, call.kind, type, reduction); status != UCFT_OK)
       return status;
-  if (row.has_own_lengths() && row.lands != Lands::whole) {
+  const bool has_own_shares = row.lands == Lands::share_of_each && call.counts != nullptr;
+  if (has_own_shares) {
+    if (ucft_status_t status = read_own_shares(comm, call, request); status != UCFT_OK) return status;
+  } else if (row.has_own_lengths() && row.lands != Lands::whole) {
     if (ucft_status_t status = read_landing(comm, call, std::exchange(reduction, {type, Operator::none}), request);
         status != UCFT_OK)
       return status;
@@ -400,6 +531,7 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   request.receive = call.receive;
   if (row.has_shares() && row.from_root())
     if (ucft_status_t status = place_share(comm, call, request); status != UCFT_OK) return status;
+  if (has_own_shares) return check_own_shares(call, request);
   if (!row.has_own_lengths() || row.lands != Lands::whole) return check_memory(comm, call, request);
   if (call.send == UCFT_IN_PLACE && call.receive != nullptr)  // this rank's block is in its place
     request.send = static_cast<const std::byte*>(call.receive) + request.layout.offset_of(comm.rank());
@@ -407,6 +539,21 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
 }
 
 }  // namespace
+
+bool has_same_arrays(const Call& call, const Request& request) {
+  const Call& was = request.call;
+  const std::uint64_t* const arrays[] = {call.counts, call.displacements, call.send_counts, call.send_displacements};
+  const std::uint64_t* const its[] = {was.counts, was.displacements, was.send_counts, was.send_displacements};
+  const auto ranks = static_cast<std::size_t>(request.communicator->size());
+  const std::uint64_t* said = request.arrays.data();
+  for (std::size_t i = 0; i < std::size(arrays); ++i) {
+    if ((arrays[i] == nullptr) != (its[i] == nullptr)) return false;
+    if (arrays[i] == nullptr) continue;
+    if (!std::equal(said, said + ranks, arrays[i])) return false;
+    said += ranks;
+  }
+  return true;
+}
 
 ucft_status_t refuse_two_operations() {
   return fail(
@@ -422,6 +569,8 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   if (ucft_status_t status = fill_in(comm, in_words.call, request); status != UCFT_OK) return status;
   request.communicator = &comm;
   request.call = call;
+  for (const std::uint64_t* array : {call.counts, call.displacements, call.send_counts, call.send_displacements})
+    if (array != nullptr) request.arrays.insert(request.arrays.end(), array, array + comm.size());
   if (call.options != nullptr) request.options = *call.options;
   comm.plan(request);
   if (has_accumulators(call)) request.shortcut.reset();  // they are looked at before, and settled afterwards

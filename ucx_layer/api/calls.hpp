@@ -54,13 +54,16 @@ template <std::size_t bytes>
          a.reproducible_sweeps == b.reproducible_sweeps && a.uniform == b.uniform;
 }
 
+// Whether the arrays that the call points to say what they said when the request was prepared.
+bool has_same_arrays(const Call& call, const Request& request);
+
 // Whether the request was prepared of the same call: then all of that is right still.
 [[gnu::always_inline]] inline bool is_prepared_for(const Call& call, const Request& request) {
   const Call& was = request.call;
   if (request.communicator == nullptr || call.kind != was.kind || call.send != was.send ||
       call.receive != was.receive || call.count != was.count || call.dtype != was.dtype || call.root != was.root)
     return false;
-  if (call.counts != nullptr || was.counts != nullptr) return false;  // what they pointed to may have changed
+  if ((call.counts != nullptr || was.counts != nullptr) && !has_same_arrays(call, request)) return false;
   if ((call.options == nullptr) != (was.options == nullptr)) return false;
   if (call.options != nullptr && !are_equal(*call.options, request.options)) return false;
   if (call.op == nullptr || was.op == nullptr) return call.op == was.op;

@@ -78,6 +78,17 @@ ucft_status_t ucft_alltoall_init(ucft_comm_h comm, const void* send, void* recv,
   return init_call(comm, {Kind::alltoall, send, recv, count, dtype, nullptr, 0, options}, request);
 }
 
+ucft_status_t ucft_alltoallv_init(ucft_comm_h comm, const void* send, const uint64_t* send_counts,
+                                  const uint64_t* send_displacements, void* recv, const uint64_t* recv_counts,
+                                  const uint64_t* recv_displacements, ucft_dtype_t dtype,
+                                  const ucft_coll_options_t* options, ucft_request_h* request) {
+  if (recv_counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "recv_counts is null");
+  return init_call(comm,
+                   {Kind::alltoall, send, recv, 0, dtype, nullptr, 0, options, recv_counts, recv_displacements,
+                    send_counts, send_displacements},
+                   request);
+}
+
 ucft_status_t ucft_scan_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                              const ucft_operator_t* op, const ucft_coll_options_t* options, ucft_request_h* request) {
   return init_call(comm, {Kind::scan, send, recv, count, dtype, op, 0, options}, request);

@@ -22,6 +22,14 @@ void Request::put_block(Rank rank, const std::byte* block, std::uint64_t bytes) 
     [[maybe_unused]] const DefaultRounding rounding(landing->rounds());
     return landing->take(rank, block, static_cast<std::byte*>(receive));
   }
+  if (shares != nullptr) {
+    const auto place = static_cast<std::size_t>(rank);
+    const std::byte* const from =
+        rank == shares->me ? block + shares->given[place].offset : shares->find(rank, {block, bytes})->data();
+    std::byte* const to = static_cast<std::byte*>(receive) + shares->wanted[place].offset;
+    if (shares->wanted[place].bytes > 0 && from != to) host_copy(to, from, shares->wanted[place].bytes);
+    return;
+  }
   std::byte* const to = static_cast<std::byte*>(receive) + layout.offset_of(rank);
   if (bytes > 0 && block != to) host_copy(to, block, bytes);
 }
@@ -77,16 +85,16 @@ void Request::place_blocks(std::span<const std::byte> blocks, Rank ranks) {
   leave_out_later_ranks(ranks);
 }
 
-void Request::take_shares(std::span<const std::byte* const> shares) {
-  const auto ranks = static_cast<Rank>(shares.size());
-  const std::uint64_t bytes = share_bytes(ranks);
-  auto* to = static_cast<std::byte*>(receive);
+void Request::take_shares(std::span<const std::optional<std::span<const std::byte>>> taken) {
+  const auto ranks = static_cast<Rank>(taken.size());
   missing.clear();
-  for (Rank rank = 0; rank < ranks; ++rank, to += bytes)
-    if (const std::byte* const share = shares[static_cast<std::size_t>(rank)]; share == nullptr)
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    std::byte* const to = static_cast<std::byte*>(receive) + wanted_share(rank, ranks).offset;
+    if (const auto& share = taken[static_cast<std::size_t>(rank)]; !share)
       missing.push_back(rank);
-    else if (share != to)
-      host_copy(to, share, bytes);
+    else if (!share->empty() && share->data() != to)
+      host_copy(to, share->data(), share->size());
+  }
   missing_known = true;
   missing_count = static_cast<std::int32_t>(missing.size());
   contributors = static_cast<std::uint32_t>(ranks - missing_count);

@@ -10,6 +10,7 @@
 #include "collectives/on_host/host_call.hpp"
 #include "collectives/catalogue/catalogue.hpp"
 #include "collectives/catalogue/landing.hpp"
+#include "collectives/catalogue/own_shares.hpp"
 #include "collectives/gossip/gossip_call.hpp"
 #include "ucft/ucft.h"
 
@@ -33,6 +34,7 @@ constexpr ucft_status_t status_of(Outcome outcome) {
 struct BlockLayout {
   std::uint64_t block_bytes = 0;              // all are of that length, one after the other,
   std::vector<std::uint64_t> bytes, offsets;  // or: by rank
+  bool is_told = false;                       // or: bytes by rank, as the blocks say when they come
 
   std::uint64_t bytes_of(Rank rank) const {
     return bytes.empty() ? block_bytes : bytes[static_cast<std::size_t>(rank)];
@@ -66,6 +68,8 @@ struct Call {
   const ucft_coll_options_t* options = nullptr;
   // of blocks: elements of each rank's and where they go; null: count each, one after the other
   const std::uint64_t *counts = nullptr, *displacements = nullptr;
+  // of an alltoallv: the same of what this rank gives; those above are of what it gets
+  const std::uint64_t *send_counts = nullptr, *send_displacements = nullptr;
 };
 
 struct GossipRequest {
@@ -79,7 +83,8 @@ struct Request {
 
   Communicator* communicator = nullptr;  // null: not prepared
   Call call;                             // of which it was; what that points to may be gone,
-  ucft_coll_options_t options{};         // but for these
+  ucft_coll_options_t options{};         // but for these,
+  std::vector<std::uint64_t> arrays;     // and what its four arrays said, one after the other, of those it had
   Arguments arguments;
   // By Communicator::plan(), where ranks read each other's memory.
   std::optional<HostCall> host_call;
@@ -92,6 +97,7 @@ struct Request {
   BlockLayout layout;                 // of blocks; of shares: their lengths
   Share share;                        // of the result: this rank's
   std::unique_ptr<Landing> landing;   // of blocks that are not taken as they are
+  std::unique_ptr<OwnShares> shares;  // of an alltoallv
   std::unique_ptr<Request> seal;      // uniform, between processes: a barrier behind it, with which it completes
   Request* sealed = nullptr;          // of a seal: its request
   ResultInPlace* in_place = nullptr;  // of a part in an operation over hosts: for what need not be copied to receive
@@ -150,15 +156,26 @@ struct Request {
                    std::uint32_t from_ranks) const;
   // Into the caller's memory: a block, or what this rank takes of it. In the order of ranks.
   void put_block(Rank rank, const std::byte* block, std::uint64_t bytes) const;
+  // Whether this rank takes a part of the blocks: then put_block() does that.
+  bool takes_part_of_blocks() const { return landing != nullptr || shares != nullptr; }
+  // Whether all that it takes of that rank's block is a share which this rank itself has given.
+  bool has_own_share_of(Rank rank) const {
+    return shares != nullptr ? rank == shares->me : landing != nullptr && landing->is_own_share(rank);
+  }
   // The operator of the caller.
   Operator op() const { return landing != nullptr ? landing->reduction().op() : arguments.reduction.op(); }
   // Into the caller's memory: the whole result, of so many ranks. Of blocks a set, where a block that
   // does not fit its place makes the outcome a mismatch.
   void copy_result(std::span<const std::byte> result, Rank ranks);
-  // Of an alltoall among so many ranks.
-  std::uint64_t share_bytes(Rank ranks) const { return layout.block_bytes / static_cast<std::uint64_t>(ranks); }
-  // Into the caller's memory: one of each rank; null: that one is missing.
-  void take_shares(std::span<const std::byte* const> shares);
+  // Of an alltoall among so many ranks, in the caller's memory.
+  OwnShare given_share(Rank rank, Rank ranks) const {
+    return shares != nullptr ? shares->given[static_cast<std::size_t>(rank)] : equal_share(rank, ranks);
+  }
+  OwnShare wanted_share(Rank rank, Rank ranks) const {
+    return shares != nullptr ? shares->wanted[static_cast<std::size_t>(rank)] : equal_share(rank, ranks);
+  }
+  // Into the caller's memory: one of each rank, of the lengths that are wanted; none: that one is missing.
+  void take_shares(std::span<const std::optional<std::span<const std::byte>>> taken);
   // Of a scan, which has ended: its contributors, and the missing, are of the ranks that its result may be of.
   void leave_out_later_ranks(Rank ranks);
   // There is no outcome.
@@ -167,6 +184,10 @@ struct Request {
   bool pending() const { return state == State::active || state == State::copying; }
 
  private:
+  OwnShare equal_share(Rank rank, Rank ranks) const {
+    const std::uint64_t bytes = layout.block_bytes / static_cast<std::uint64_t>(ranks);
+    return {static_cast<std::uint64_t>(rank) * bytes, bytes};
+  }
   void place_blocks(std::span<const std::byte> blocks, Rank ranks);
 };
 

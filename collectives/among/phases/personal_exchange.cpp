@@ -6,8 +6,8 @@
 
 namespace ucft::detail {
 
-void PersonalExchange::start(const Message& blank, Slice input, std::span<const Share> shares, BufferId room,
-                             Rank lacking, const Ballots& ballots, Outbox& out) {
+void PersonalExchange::start(const Message& blank, Slice input, std::span<const Share> shares, Room room, Rank lacking,
+                             const Ballots& ballots, Outbox& out) {
   clear(out.buffers());
   const Membership& members = ballots.members();
   const Rank me = ballots.me();
@@ -16,7 +16,8 @@ void PersonalExchange::start(const Message& blank, Slice input, std::span<const 
   streams_.resize(static_cast<std::size_t>(members.size()) + members.excluded().size());
   closing_.start(ballots);
   if (lacking == no_rank) {
-    room_ = out.buffers().whole(room);
+    room_ = out.buffers().whole(room.block);
+    room_grows_ = room.grows;
     out.buffers().retain(room_);
   } else {
     lack(stream_of(me), lacking);
@@ -42,13 +43,17 @@ void PersonalExchange::start(const Message& blank, Slice input, std::span<const 
 void PersonalExchange::give(Rank to, Slice input, std::span<const Share> shares, const Ballots& ballots, Outbox& out) {
   std::uint64_t bytes = 0;
   for (const Share& share : shares) bytes += share.bytes;
-  if (to == ballots.me()) begin(stream_of(to), bytes);
+  if (to == ballots.me())
+    begin(stream_of(to), bytes, out.buffers());
+  else
+    longest_ = std::max(longest_, bytes);
   const std::uint64_t most = ballots.surroundings().optimism.piece_of(bytes);
   Message message = blank_;
   message.phase = Phase::all_broadcast;
-  message.flags = has_value;
   message.source = ballots.me();
   message.of_bytes = static_cast<std::uint32_t>(bytes);
+  if (bytes == 0 && to != ballots.me()) return out.send(to, message);
+  message.flags = has_value;
   for (const Share& share : shares) {
     for (std::uint64_t done = 0; done < share.bytes;) {
       message.value = input.part(share.offset + done, std::min(most, share.bytes - done));
@@ -62,11 +67,19 @@ void PersonalExchange::give(Rank to, Slice input, std::span<const Share> shares,
   }
 }
 
-void PersonalExchange::begin(Stream& stream, std::uint64_t bytes) {
-  assert(!room_ || used_ + bytes <= room_.bytes);
+void PersonalExchange::begin(Stream& stream, std::uint64_t bytes, Buffers& buffers) {
+  if (room_ && used_ + bytes > room_.bytes) grow(used_ + bytes, buffers);
   stream = {.begin = used_, .bytes = bytes, .has_begun = true, .is_whole = bytes == 0};
   whole_ += stream.is_whole;
   if (room_) used_ += bytes;
+}
+
+// Without memory there is no room any more, and what comes is not kept. The driver sees that a request was refused.
+void PersonalExchange::grow(std::uint64_t bytes, Buffers& buffers) {
+  assert(room_grows_);
+  const Slice larger = buffers.whole(buffers.allocate(bytes));
+  if (larger && used_ > 0) buffers.copy_part(larger.part(0, used_), room_.part(0, used_), bytes);
+  buffers.release(std::exchange(room_, larger));
 }
 
 void PersonalExchange::lack(Stream& stream, Rank lacking) {
@@ -86,11 +99,11 @@ bool PersonalExchange::accepts(const Message& message) const {
   if (message.phase == Phase::closing) return !message.value && message.contributors == 0;
   if (message.phase == Phase::exchange)
     return has_culprit(message.outcome) && !message.value && !its.has_begun && !its.is_whole;
-  if (message.phase != Phase::all_broadcast || message.source != message.peer || !message.value) return false;
+  if (message.phase != Phase::all_broadcast || message.source != message.peer || its.is_whole) return false;
   const std::uint64_t end = std::uint64_t{message.offset} + message.value.bytes;
-  if (message.value.bytes == 0 || end > message.of_bytes || its.is_whole) return false;
+  if (end > message.of_bytes || (message.value.bytes == 0) != (message.of_bytes == 0)) return false;
   if (its.has_begun) return its.bytes == message.of_bytes && its.come + message.value.bytes <= its.bytes;
-  return !room_ || used_ + message.of_bytes <= room_.bytes;
+  return !room_ || used_ + message.of_bytes <= (room_grows_ ? UINT32_MAX : room_.bytes);
 }
 
 void PersonalExchange::on_message(const Message& message, Buffers& buffers) {
@@ -100,8 +113,11 @@ void PersonalExchange::on_message(const Message& message, Buffers& buffers) {
     case Phase::closing: closing_.on_word(message.peer); return;
     default: break;
   }
-  if (!its.has_begun) begin(its, message.of_bytes);
-  take(its, message.offset, message.value, buffers);
+  if (!its.has_begun) {
+    begin(its, message.of_bytes, buffers);
+    longest_ = std::max<std::uint64_t>(longest_, message.of_bytes);
+  }
+  if (!its.is_whole) take(its, message.offset, message.value, buffers);
 }
 
 bool PersonalExchange::has_all_that_live(const Ballots& ballots) const {
@@ -115,8 +131,7 @@ bool PersonalExchange::has_all_that_live(const Ballots& ballots) const {
 bool PersonalExchange::close(const Ballots& ballots, Outbox& out) {
   if (whole_ < ballots.members().size()) return false;
   const bool is_pair = ballots.members().size() == 2;
-  if (is_pair && stream(ballots.member_after(ballots.me(), 1)).bytes <= ballots.surroundings().optimism.piece_bytes)
-    return true;
+  if (is_pair && longest_ <= ballots.surroundings().optimism.piece_bytes) return true;
   Message word = blank_;
   word.phase = Phase::closing;
   return closing_.advance(word, out) || is_pair;
@@ -151,7 +166,7 @@ void PersonalExchange::clear(Buffers& buffers) {
   streams_.clear();
   whole_ = 0;
   closing_.clear();
-  used_ = 0;
+  used_ = longest_ = 0;
 }
 
 }  // namespace ucft::detail

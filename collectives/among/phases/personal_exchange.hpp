@@ -20,8 +20,11 @@
 // Invariants: a rank that has given a set takes in further streams, but the set stays. A stream lies in the room as a
 // whole, from where its first piece has put it.
 //
+// An empty stream is a piece without a value. Lengths may be known to their senders alone. Then the room may be too
+// short, and grows.
+//
 // Two members wait for no closing. If one of them dies, no other survivor has to agree with the one that is left. A
-// word goes all the same if a stream is longer than a piece. It says that the data may be forgotten.
+// word goes all the same if one of their streams is longer than a piece. It says that the data may be forgotten.
 #pragma once
 
 #include <span>
@@ -34,11 +37,14 @@ namespace ucft::detail {
 
 class PersonalExchange {
  public:
-  // A part of this rank's input, for that member. A stream is the shares of one member in their order. Each other
-  // member has at least one.
+  // A part of this rank's input, for that member. A stream is the shares of one member in their order.
   struct Share {
     Rank to;
     std::uint64_t offset, bytes;
+  };
+  struct Room {
+    BufferId block = no_buffer;
+    bool grows = false;  // it may be too short for what comes
   };
   struct Stream {
     std::uint64_t begin = 0, bytes = 0;  // in data()
@@ -49,7 +55,7 @@ class PersonalExchange {
 
   // blank: what all messages have. room: for the streams of all, and what this rank gives to itself. References stay
   // with the caller. Sends the shares. lacking: this rank can't take part, and names that one.
-  void start(const Message& blank, Slice input, std::span<const Share> shares, BufferId room, Rank lacking,
+  void start(const Message& blank, Slice input, std::span<const Share> shares, Room room, Rank lacking,
              const Ballots& ballots, Outbox& out);
   // Whether a message of this operation, from that sender, can be one of an exchange with this room. If not, the sender
   // gives something else than this rank expects.
@@ -77,14 +83,17 @@ class PersonalExchange {
 
  private:
   Stream& stream_of(Rank rank) { return streams_[static_cast<std::size_t>(rank)]; }
-  void begin(Stream& stream, std::uint64_t bytes);
+  void begin(Stream& stream, std::uint64_t bytes, Buffers& buffers);
+  void grow(std::uint64_t bytes, Buffers& buffers);
   void take(Stream& stream, std::uint64_t at, Slice piece, Buffers& buffers);
   void lack(Stream& stream, Rank lacking);
   void give(Rank to, Slice input, std::span<const Share> shares, const Ballots& ballots, Outbox& out);
 
   Message blank_;
   Slice room_;  // a reference; none: this rank has no memory for it
+  bool room_grows_ = false;
   std::uint64_t used_ = 0;
+  std::uint64_t longest_ = 0;    // of the streams of a pair
   std::vector<Stream> streams_;  // by rank
   std::int32_t whole_ = 0;       // of these, all of members
   Closing closing_;

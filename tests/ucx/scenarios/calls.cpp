@@ -250,6 +250,74 @@ TEST_P(Scenario, AScatterOfSomethingElseIsAMismatchForWhoReadsIt) {
     for (int ranks : {2, 4}) expect_right(plan(ranks, other_scatter, {what}));
 }
 
+// Bytes, so that shares begin and end anywhere; the same request again and again, with other data.
+RANKS(shares_of_bytes) {
+  const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
+  for (std::size_t longest : {1u, 7u, 700u, 70001u}) {
+    std::vector<std::uint64_t> given(ranks), wanted(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      given[rank] = (me * 5 + rank * 3) % 7 * longest / 6;
+      wanted[rank] = (rank * 5 + me * 3) % 7 * longest / 6;
+    }
+    std::vector<std::uint8_t> in(std::reduce(given.begin(), given.end())),
+        out(std::reduce(wanted.begin(), wanted.end()));
+    ucft_request_h request = UCFT_REQUEST_NULL;
+    check(ucft_alltoallv_init(comm, in.data(), given.data(), nullptr, out.data(), wanted.data(), nullptr, UCFT_UINT8,
+                              nullptr, &request),
+          "init");
+    for (std::size_t i = 0; i < 5; ++i) {
+      const auto byte_of = [&](std::size_t from, std::size_t to, std::size_t k) {
+        return static_cast<std::uint8_t>(from * 31 + to * 7 + k * 3 + i);
+      };
+      std::size_t at = 0;
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        for (std::size_t k = 0; k < given[rank]; ++k) in[at++] = byte_of(me, rank, k);
+      check(ucft_post(request), "post");
+      check(ucft_wait(request, UINT64_MAX), "wait");
+      at = 0;
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        for (std::size_t k = 0; k < wanted[rank]; ++k, ++at)
+          if (out[at] != byte_of(rank, me, k))
+            wrong("iteration {}: byte {} of rank {}'s share is {}", i, k, rank, out[at]);
+    }
+    ucft_request_free(request);
+  }
+}
+
+TEST_P(Scenario, SharesOfLengthsOfTheirOwn) {
+  for (int ranks : {1, 2, 3, 6}) expect_right(plan(ranks, shares_of_bytes));
+}
+
+// other_share WHAT LENGTH: rank 0 gives rank 1 another length than that expects, or calls an alltoall. The one that
+// expects something else learns whose it is, and nothing is written. What follows is right.
+RANKS(other_share) {
+  const bool is_form = arguments.at(0) == "form";
+  const std::uint64_t length = std::stoull(arguments.at(1));
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::uint64_t> given(ranks, length), wanted(ranks, length);
+  if (rank_ == 0 && arguments.at(0) == "shorter") given[1] = length - 1;
+  if (rank_ == 0 && arguments.at(0) == "longer") given[1] = length + 1;
+  const std::vector<std::uint64_t> in(ranks * length + 1, 5);
+  std::vector<std::uint64_t> out(ranks * length + 1, 7);
+  const ucft_status_t status = is_form && rank_ == 0
+                                   ? ucft_alltoall(comm, in.data(), out.data(), length, UCFT_UINT64, nullptr, nullptr)
+                                   : ucft_alltoallv(comm, in.data(), given.data(), nullptr, out.data(), wanted.data(),
+                                                    nullptr, UCFT_UINT64, nullptr, nullptr);
+  if (rank_ == 1 || is_form) expect(status, UCFT_ERR_MISMATCH, "another length");
+  if (rank_ == 1 && std::strstr(ucft_last_error(), "rank ") == nullptr) wrong("it says {}", ucft_last_error());
+  if (status != UCFT_OK && status != UCFT_ERR_MISMATCH) wrong("alltoallv: {}", ucft_last_error());
+  const std::uint64_t expected = status == UCFT_OK ? 5 : 7;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out[i] != (i < ranks * length ? expected : 7)) wrong("{}: word {} is {}", arguments.at(0), i, out[i]);
+  for (int i = 0; i < 10; ++i) alltoallv(i, 3);
+}
+
+TEST_P(Scenario, SharesThatDifferAreAMismatchForWhoReadsThem) {
+  for (const char* what : {"shorter", "longer", "form"})
+    for (int ranks : {2, 4})
+      for (const char* length : {"3", "9000"}) expect_right(plan(ranks, other_share, {what, length}));
+}
+
 // other_root ROOT: rank 1 names another root of a broadcast than the others do. What follows is right all the same.
 RANKS(other_root) {
   allreduce(0, 1);

@@ -54,6 +54,7 @@ RANKS(in_turns) {
     reduce(i, (i + 1) % size_, 2);
     allgather(i, 3 + static_cast<std::size_t>(i) * 30);
     alltoall(i, i % 3 == 0 ? 2 : 2000);
+    alltoallv(i, i % 4 == 0 ? 2 : 2000);
   }
 }
 

@@ -96,6 +96,7 @@ RANKS(loop) {
     reduce_scatter(i, 3);
     scatter(i, (i + 3) % size_, 3);
     alltoall(i, 2);
+    alltoallv(i, 3);
     scan(i, 3);
     if (i % 4 == 0) several(i);
     if (i % 8 == 7) allgather(i, large / 4);
@@ -103,6 +104,7 @@ RANKS(loop) {
     if (i % 8 == 4) reduce_scatter_bytes(i, large + 3);
     if (i % 8 == 0) scatter(i, i % size_, large / 4);
     if (i % 8 == 3) alltoall(i + i / 8 % 2, large / 8);  // in place, and not
+    if (i % 8 == 6) alltoallv(i + i / 8 % 3, large / 8);
     if (i % 8 == 5) scan(i, large / 4);
     if (i % 8 == 1) allreduce(i, large);
     if (i % 8 == 3) broadcast(i, 0, large);
@@ -240,7 +242,10 @@ TEST_P(Kill, BetweenTwoPiecesOfALongSum) { at_a_send(long_sums, seed() + 5, 30, 
 // Shares in several pieces, which go straight to their readers (collectives/among/phases/personal_exchange.hpp).
 RANKS(long_alltoalls) {
   for (int i = 0; i < 8; ++i) {
-    alltoall(i, i % 3 == 0 ? 20000 : 1400);
+    if (i % 2 == 0)
+      alltoall(i, i % 4 == 0 ? 20000 : 1400);
+    else
+      alltoallv(i, i % 4 == 1 ? 20000 : 700);
     if (i % 3 == 2) allreduce(i, 1);
   }
 }

@@ -129,8 +129,14 @@ class HostEngine::Memory {
     else
       copy(to, data, bytes);
   }
-  bool expects_block(OperationNumber number, Rank rank, std::uint64_t bytes) {
-    return operations_.slot(number)->layout.bytes_of(rank) == bytes;
+  template <class Read>
+  bool expects_block(OperationNumber number, Rank rank, std::uint64_t bytes, Read read) {
+    Request& request = *operations_.slot(number);
+    if (request.shares != nullptr) [[unlikely]]
+      return rank == operations_.me_ || request.shares->find(rank, {read(), bytes});
+    if (request.layout.is_told) [[unlikely]]
+      request.layout.bytes[static_cast<std::size_t>(rank)] = bytes;
+    return request.layout.bytes_of(rank) == bytes;
   }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     put_block(*operations_.slot(number), rank, data, bytes);
@@ -138,8 +144,8 @@ class HostEngine::Memory {
 
  protected:
   static void put_block(const Request& request, Rank rank, const std::byte* data, std::uint64_t bytes) {
-    if (request.landing != nullptr) [[unlikely]]
-      return request.put_block(rank, request.landing->is_own_share(rank) ? bytes_at(request.send) : data, bytes);
+    if (request.takes_part_of_blocks()) [[unlikely]]
+      return request.put_block(rank, request.has_own_share_of(rank) ? bytes_at(request.send) : data, bytes);
     const std::uint64_t offset = request.layout.offset_of(rank);
     if (request.in_place != nullptr) [[unlikely]]
       return request.in_place->pieces.push_back({offset, data, bytes});
@@ -172,7 +178,8 @@ class HostEngine::ShortMemory : public Memory {
   void deliver(OperationNumber, std::uint64_t, const std::byte* data, std::uint64_t bytes) const {
     if (data != request_.receive) copy(static_cast<std::byte*>(request_.receive), data, bytes);
   }
-  bool expects_block(OperationNumber, Rank rank, std::uint64_t bytes) const {
+  template <class Read>
+  bool expects_block(OperationNumber, Rank rank, std::uint64_t bytes, Read) const {
     return request_.layout.bytes_of(rank) == bytes;
   }
   void deliver_block(OperationNumber, Rank rank, const std::byte* data, std::uint64_t bytes) const {
@@ -221,6 +228,10 @@ HostCall HostEngine::call_of(const Request& request) {
   call.root = arguments.root;
   call.signature = arguments.signature();
   call.what = bits_of(arguments.kind, arguments.reduction.type(), request.op());
+  if (request.shares != nullptr) {
+    call.reduction = {DataType::uint8, Operator::none};
+    call.count = PackedShares::bytes(request.shares->for_others);
+  }
   return call;
 }
 
@@ -261,6 +272,8 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   return true;
 }
 
+std::uint64_t HostEngine::bytes_outside() const { return std::max(least_block, aligned(layout_.inline_bytes + 1)); }
+
 // Straight into its place.
 void HostEngine::widen_input(const Request& request, const HostCall& call, HostData& data) {
   if (stage_.bytes_given(call) > 0)
@@ -269,8 +282,12 @@ void HostEngine::widen_input(const Request& request, const HostCall& call, HostD
 }
 
 // All but this rank's own, which it takes from where its caller has it.
-void HostEngine::stage_shares_of_others(const HostCall& call, HostData& data) {
+void HostEngine::stage_shares_of_others(const Request& request, const HostCall& call, HostData& data) {
   std::byte* const to = slabs_->write_to(stage_.place_of_next(call, data));
+  if (request.shares != nullptr) {
+    PackedShares::pack(request.shares->for_others, std::exchange(data.data, nullptr), to);
+    return;
+  }
   const std::uint64_t bytes = stage_.bytes_given(call), share = bytes / static_cast<std::uint64_t>(size_),
                       before = share * static_cast<std::uint64_t>(me_), behind = before + share;
   stage(to, data.data, before, readers_are_far_);
@@ -319,7 +336,7 @@ void HostEngine::plan(Request& request) {
 
 void HostEngine::plan(Request& request, const HostCall& call) {
   request.host_call = call;
-  if (size_ == 1 || call.reduction.finishes()) return;
+  if (size_ == 1 || call.reduction.finishes() || request.shares != nullptr || request.layout.is_told) return;
   std::optional<HostShortcut> way = stage_.shortcut(call, places_);
   if (way && !way->can_run() && find_places(way->bytes)) way = stage_.shortcut(call, places_);
   if (way && way->can_run()) request.shortcut = way;
@@ -410,8 +427,8 @@ ucft_status_t HostEngine::post(Request& request) {
   }
   if (call.reduction.widens()) [[unlikely]]
     widen_input(request, call, data);
-  if (request.landing != nullptr && request.landing->is_own_share(me_) && data.data != nullptr)
-    stage_shares_of_others(call, data);
+  if (request.has_own_share_of(me_) && !call.lacks_memory && stage_.bytes_given(call) > 0)
+    stage_shares_of_others(request, call, data);
   request.state = Request::State::active;
   request.number = stage_.next();
   ++pending_;

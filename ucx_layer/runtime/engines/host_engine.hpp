@@ -59,6 +59,8 @@ class HostEngine : public Engine {
   void exclude_self(ucft_status_t why) override;
   bool progress();                                    // true if something is complete
   std::vector<Rank> awaited(const Request& request);  // whom it waits for
+  // So long a block lies outside the slab: in memory that whoever gives it may keep.
+  std::uint64_t bytes_outside() const;
   bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
 
  private:
@@ -81,7 +83,7 @@ class HostEngine : public Engine {
   bool reads_alone(const Request& request, const HostCall& call) const;
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
-  void stage_shares_of_others(const HostCall& call, HostData& data);
+  void stage_shares_of_others(const Request& request, const HostCall& call, HostData& data);
   void complete_alone(Request& request) const;
   void free_rooms(bool looks);
   void complete(OperationNumber number);

@@ -30,11 +30,10 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
   Arguments& among = contribution_.arguments;
   among.root = places.process_of(arguments.root);
   among.f = std::min(arguments.f, places.process_count() - 1);
-  const bool is_long = Optimism().goes_straight(arguments.bytes(), places.process_count());
-  if (row_.lands == Lands::share_of_each && is_long) {
+  if (row_.lands == Lands::share_of_each &&
+      (caller.shares != nullptr || Optimism().goes_straight(arguments.bytes(), places.process_count()))) {
     among.of_callers = arguments.signature();
     Exchange::put_into(among, places.process_count());
-    contribution_.room_bytes = stream_bytes(places.here()) * static_cast<std::uint64_t>(places.size());
     return;
   }
   if (places.are_ranks()) return;
@@ -73,6 +72,7 @@ bool LocalPart::begin() {
   request_->lacks_memory = !has_memory || !has_memory_among();
   request_->send = send_;
   request_->receive = value_.data();
+  request_->layout.is_told = goes_straight();
   on_host_->plan(*request_, call);
   if (request_->lacks_memory) request_->shortcut.reset();
   return on_host_->post(*request_) == UCFT_OK;
@@ -103,16 +103,17 @@ bool LocalPart::begin_sum(HostCall& call) {
   return true;
 }
 
-// Each rank's block is a record, as it is in a set of blocks; or one for each process, if these go straight there.
+// Each rank's block is a record, as it is in a set of blocks.
 bool LocalPart::begin_blocks(HostCall& call) {
+  if (goes_straight()) return places_.are_ranks() ? begin_shares() : begin_streams(call);
+  const BlockLayout& layout = caller_->layout;
+  const auto block_bytes = [&](Rank local_rank) {
+    return Blocks::record_bytes(layout.bytes_of(places_.local_rank_at(local_rank)));
+  };
   const std::uint64_t mine = block_bytes(places_.local_rank_of(me_));
-  if (goes_straight() && places_.are_ranks()) return lend_input(mine) || value_.make(mine);
   Room& packed = on_host_ == nullptr ? value_ : give_;
   if (!packed.make(mine)) return false;
-  if (goes_straight())
-    pack_streams(packed.data());
-  else
-    Blocks::pack(caller_->arguments, me_, caller_->send, packed.data());
+  Blocks::pack(caller_->arguments, me_, caller_->send, packed.data());
   send_ = packed.data();
   call.pattern = {Who::all, Who::all, Combines::blocks};
   call.reduction = {DataType::uint8, Operator::none};
@@ -134,48 +135,119 @@ bool LocalPart::begin_blocks(HostCall& call) {
   return value_.make(all);
 }
 
-std::uint64_t LocalPart::block_bytes(Rank local_rank) const {
-  if (!goes_straight()) return Blocks::record_bytes(caller_->layout.bytes_of(places_.local_rank_at(local_rank)));
-  std::uint64_t bytes = 0;
-  for (Host process = 0; process < places_.process_count(); ++process) bytes += stream_bytes(places_.ranks_of(process));
-  return bytes;
-}
-
-// Of one rank, to a process of so many ranks: a record with a share for each. Where all processes are ranks alone it is
-// the share as it is.
-std::uint64_t LocalPart::stream_bytes(Rank ranks) const {
-  const std::uint64_t share = caller_->share_bytes(places_.size());
-  return places_.are_ranks() ? share : Blocks::record_bytes(share * static_cast<std::uint64_t>(ranks));
-}
-
-// One after the other, in the order of processes; the shares in a stream in that of their ranks' places.
-void LocalPart::pack_streams(std::byte* to) const {
-  const std::uint64_t share = caller_->share_bytes(places_.size());
-  const auto* const from = static_cast<const std::byte*>(caller_->send);
-  Rank place = 0;
-  for (Host process = 0; process < places_.process_count(); ++process) {
-    const Rank ranks = places_.ranks_of(process);
-    const Blocks::Record record{static_cast<std::uint32_t>(me_),
-                                static_cast<std::uint32_t>(share * static_cast<std::uint64_t>(ranks))};
-    std::byte* const end = to + stream_bytes(ranks);
-    std::memcpy(to, &record, sizeof record);
-    to += sizeof record;
-    for (const Rank behind = place + ranks; place < behind; ++place, to += share)
-      if (share > 0) std::memcpy(to, from + static_cast<std::uint64_t>(places_.rank_at(place)) * share, share);
-    to = std::fill_n(to, end - to, std::byte{0});
+// Of an exchange among ranks alone: a stream is a share as it is, from where its caller has it if others can have it
+// from there. The one for this rank itself stays there.
+bool LocalPart::begin_shares() {
+  std::uint64_t end = 0, given = 0, wanted = 0;
+  for (Rank rank = 0; rank < places_.size(); ++rank) {
+    const OwnShare share = caller_->given_share(rank, places_.size());
+    if (rank == me_ || share.bytes == 0) continue;
+    end = std::max(end, share.offset + share.bytes);
+    given += share.bytes;
   }
+  for (Rank rank = 0; rank < places_.size(); ++rank)
+    if (rank != me_) wanted += caller_->wanted_share(rank, places_.size()).bytes;
+  contribution_.room_bytes = std::max<std::uint64_t>(wanted, 1);
+  const bool is_lent = end <= UINT32_MAX && lend_input(end);
+  if (!is_lent && !value_.make(given)) return false;
+  std::uint64_t packed = 0;
+  for (Rank rank = 0; rank < places_.size(); ++rank) {
+    const auto [offset, bytes] = caller_->given_share(rank, places_.size());
+    if (rank == me_ || bytes == 0) continue;
+    if (!is_lent) std::memcpy(value_.data() + packed, static_cast<const std::byte*>(send_) + offset, bytes);
+    contribution_.shares.push_back({places_.process_of(rank), is_lent ? offset : packed, bytes});
+    packed += bytes;
+  }
+  if (!is_lent) send_ = value_.data();
+  return true;
 }
 
-// The blocks of the ranks that have given, one after the other. A rank alone sends itself nothing: it has its share.
-void LocalPart::share_out() {
-  std::uint64_t at = 0;
-  for (std::uint32_t rank = 0; rank < outcome_.contributors; ++rank)
+// Before the streams that a rank gives, in the memory that it shares with the others here.
+struct LocalPart::StreamsHeader {
+  std::uint64_t bytes;   // of the header and all its streams
+  std::uint64_t wanted;  // of the shares that the rank gets
+};
+
+// Of an exchange among hosts: a stream has a record of each rank there, whose block is the shares for the ranks here,
+// packed. Only the rank that gives it knows its length. It stays where it is given, outside the slab, and a rank that
+// does not speak copies nothing.
+bool LocalPart::begin_streams(HostCall& call) {
+  std::vector<OwnShare> shares;  // by place
+  StreamsHeader header{sizeof header, 0};
+  for (Rank place = 0; place < places_.size(); ++place) {
+    shares.push_back(caller_->given_share(places_.rank_at(place), places_.size()));
+    header.wanted += caller_->wanted_share(place, places_.size()).bytes;
+  }
+  const auto for_each_process = [&](auto use) {
+    auto first = shares.begin();
     for (Host process = 0; process < places_.process_count(); ++process) {
-      const std::uint64_t bytes = stream_bytes(places_.ranks_of(process));
-      if (!places_.are_ranks() || process != places_.process_of(me_))
-        contribution_.shares.push_back({process, at, bytes});
+      const auto end = first + places_.ranks_of(process);
+      use(std::span<const OwnShare>(first, end));
+      first = end;
+    }
+  };
+  for_each_process(
+      [&](std::span<const OwnShare> there) { header.bytes += Blocks::record_bytes(PackedShares::bytes(there)); });
+  Room& packed = on_host_ == nullptr ? value_ : give_;
+  if (!packed.make(on_host_ == nullptr ? header.bytes : std::max(header.bytes, on_host_->bytes_outside())))
+    return false;
+  std::byte* to = packed.data();
+  std::memcpy(to, &header, sizeof header);
+  to += sizeof header;
+  for_each_process([&](std::span<const OwnShare> there) {
+    const std::uint64_t bytes = PackedShares::bytes(there);
+    const Blocks::Record record{static_cast<std::uint32_t>(me_), static_cast<std::uint32_t>(bytes)};
+    std::byte* const end = to + Blocks::record_bytes(bytes);
+    std::memcpy(to, &record, sizeof record);
+    to = PackedShares::pack(there, caller_->send, to + sizeof record);
+    to = std::fill_n(to, end - to, std::byte{0});
+  });
+  send_ = packed.data();
+  call.pattern = {Who::all, Who::all, Combines::blocks};
+  call.reduction = {DataType::uint8, Operator::none};
+  call.count = packed.size();
+  contribution_.room_bytes = room_for_streams(header.wanted);
+  if (on_host_ == nullptr) return true;
+  request_->layout.bytes.resize(static_cast<std::size_t>(places_.here()));
+  request_->in_place = &in_place_;
+  request_->send_block = give_.slice().buffer;
+  return true;
+}
+
+// That come from all ranks, with shares of so many bytes together for ranks here.
+std::uint64_t LocalPart::room_for_streams(std::uint64_t wanted) const {
+  const std::uint64_t around =
+      Blocks::record_bytes(PackedShares::header_bytes(static_cast<std::size_t>(places_.here()))) + 7;
+  return wanted + around * static_cast<std::uint64_t>(places_.size());
+}
+
+// The blocks of the ranks here that have given, one after the other: what goes to which process, and what comes. Now
+// their lengths are known.
+void LocalPart::gather_streams() {
+  std::vector<std::span<const std::byte>> blocks{value_.bytes()};
+  if (on_host_ != nullptr) {
+    blocks.clear();
+    for (const auto& [offset, data, bytes] : in_place_.pieces) blocks.emplace_back(data, bytes);
+  }
+  std::uint64_t there = 0, wanted = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    StreamsHeader header{};
+    std::memcpy(&header, blocks[i].data(), sizeof header);
+    std::uint64_t at = sizeof header;
+    for (Host process = 0; process < places_.process_count(); ++process) {
+      Blocks::Record record{};
+      std::memcpy(&record, blocks[i].data() + at, sizeof record);
+      const std::uint64_t bytes = Blocks::record_bytes(record.bytes);
+      contribution_.shares.push_back({process, there + at, bytes});
       at += bytes;
     }
+    if (on_host_ != nullptr) in_place_.pieces[i] = {there, blocks[i].data(), header.bytes};
+    there += header.bytes;
+    wanted += header.wanted;
+  }
+  contribution_.room_bytes = room_for_streams(wanted);
+  contribution_.room_grows = !outcome_.missing.empty();
+  if (on_host_ != nullptr) has_lost_ = !value_.make(there);
 }
 
 bool LocalPart::begin_block_of_root(HostCall& call) {
@@ -226,15 +298,18 @@ bool LocalPart::has_memory_among() const {
   const Host processes = places_.process_count();
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, processes); });
+  std::vector<std::uint64_t> wanted;
   if (contribution_.room_bytes > 0) {
-    const BufferId room = buffers_.allocate(contribution_.room_bytes);
-    buffers_.release(room);
-    return room != no_buffer;
+    // Of shares of one length all ranks here give and get as many bytes; else this rank knows its own.
+    const auto ranks = caller_->shares != nullptr ? 1 : static_cast<std::uint64_t>(places_.here());
+    wanted = {contribution_.room_bytes * ranks, give_.size() * ranks};
+  } else if (bytes > inline_limit) {
+    wanted.assign(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(processes))), bytes);
   }
-  if (bytes <= inline_limit) return true;
-  std::vector<BufferId> fetched(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(processes))));
-  bool all = true;
-  for (BufferId& each : fetched) all = all && (each = buffers_.allocate(bytes)) != no_buffer;
+  std::vector<BufferId> fetched;
+  for (const std::uint64_t each : wanted)
+    if (each > 0) fetched.push_back(buffers_.allocate(each));
+  const bool all = std::ranges::find(fetched, no_buffer) == fetched.end();
   for (BufferId each : fetched) buffers_.release(each);
   return all;
 }
@@ -272,8 +347,10 @@ void LocalPart::finish() {
   mine.root_died = is_through && std::ranges::find(outcome_.missing, root) != outcome_.missing.end();
   if (!is_through) mine.lacking = places_.first_here() + std::max(outcome_.culprit, 0);
   mine.has_value = is_through && !mine.root_died && (row_.collects || root != no_rank);
-  if (row_.pattern().puts_side_by_side() && mine.has_value) gather_blocks();
-  if (goes_straight() && mine.has_value) share_out();
+  if (goes_straight() && mine.has_value && !places_.are_ranks())
+    gather_streams();
+  else if (row_.pattern().puts_side_by_side() && mine.has_value)
+    gather_blocks();
   if (mine.has_value && value_.size() > 0) {
     mine.value = value_.bytes();
     mine.block = value_.slice();

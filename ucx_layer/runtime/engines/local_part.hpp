@@ -26,7 +26,9 @@ class LocalPart {
   bool begin();
   // All ranks here have given what they have, or are dead: from then on there is a contribution.
   bool ends();
-  const ProcessContribution* contribution() const { return is_done_ ? &contribution_ : nullptr; }
+  const ProcessContribution* contribution() const { return is_done_ && !has_lost_ ? &contribution_ : nullptr; }
+  // This rank has no memory for what all here have given, and can't tell them any more.
+  bool has_lost() const { return has_lost_; }
   // Of an operation that has not ended here: whom it waits for.
   std::vector<Rank> awaited() const;
 
@@ -47,10 +49,11 @@ class LocalPart {
   bool begin_sum(HostCall& call);
   bool begin_blocks(HostCall& call);
   bool goes_straight() const { return contribution_.arguments.row().goes_straight; }
-  std::uint64_t block_bytes(Rank local_rank) const;
-  std::uint64_t stream_bytes(Rank ranks) const;
-  void pack_streams(std::byte* to) const;
-  void share_out();
+  struct StreamsHeader;
+  bool begin_shares();
+  bool begin_streams(HostCall& call);
+  std::uint64_t room_for_streams(std::uint64_t wanted) const;
+  void gather_streams();
   bool begin_block_of_root(HostCall& call);
   bool may_lend() const;
   bool lend_input(std::uint64_t bytes);
@@ -71,7 +74,7 @@ class LocalPart {
   Room give_, value_;
   ResultInPlace in_place_;  // of request_
   Outcome outcome_;
-  bool is_done_ = false;
+  bool is_done_ = false, has_lost_ = false;
   ProcessContribution contribution_;
 };
 

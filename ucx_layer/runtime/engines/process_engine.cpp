@@ -187,7 +187,8 @@ bool ProcessEngine::advance() {
 void ProcessEngine::follow() {
   offer();
   flush();
-  if (member_.lost() || (log_ != nullptr && log_->lacks_memory()))
+  const bool has_lost = std::ranges::any_of(parts_, [](const auto& part) { return part->has_lost(); });
+  if (has_lost || member_.lost() || (log_ != nullptr && log_->lacks_memory()))
     context_.stand_aside("this rank has no memory for what its host takes in: the others go on without it");
 }
 
@@ -406,40 +407,47 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   give_back_needed();
 }
 
-// Of an exchange: LocalPart::pack_streams() has made them. Nothing is written if one does not have the shares that this
-// rank expects: then some rank gave other counts.
+// Of an exchange: as LocalPart has made them. Nothing is written if one does not have the shares that this rank
+// expects: then some rank gave other counts.
 void ProcessEngine::take_streams(Request& request, const Operation& operation, std::span<const std::byte> value) const {
-  std::vector<const std::byte*> shares(static_cast<std::size_t>(communicator_.size()));
-  const std::uint64_t bytes = request.share_bytes(communicator_.size()),
-                      before = bytes * static_cast<std::uint64_t>(places_.local_rank_of(me_)),
-                      for_all_here = bytes * static_cast<std::uint64_t>(places_.here());
-  if (places_.are_ranks())
-    shares[static_cast<std::size_t>(me_)] =
-        static_cast<const std::byte*>(request.send) + bytes * static_cast<std::uint64_t>(me_);
-  for (Host process = 0; process < places_.process_count(); ++process) {
+  const Rank ranks = communicator_.size();
+  std::vector<std::optional<std::span<const std::byte>>> taken(static_cast<std::size_t>(ranks));
+  Rank blamed = no_rank;
+  const auto take = [&](Rank from, const std::optional<std::span<const std::byte>>& share) {
+    auto& there = taken[static_cast<std::size_t>(from)];
+    if (there || !share || share->size() != request.wanted_share(from, ranks).bytes)
+      blamed = from;
+    else
+      there = share;
+  };
+  if (places_.are_ranks()) {
+    const auto [offset, bytes] = request.given_share(me_, ranks);
+    take(me_, std::span(static_cast<const std::byte*>(request.send) + offset, bytes));
+  }
+  const auto here = static_cast<std::size_t>(places_.local_rank_of(me_)),
+             all_here = static_cast<std::size_t>(places_.here());
+  for (Host process = 0; process < places_.process_count() && blamed == no_rank; ++process) {
     const auto* const its = operation.stream_of(process, context_.transport().buffers());
     if (its == nullptr || (places_.are_ranks() && process == places_.process_of(me_))) continue;
-    bool fits = its->is_whole && its->begin + its->bytes <= value.size();
-    const std::span<const std::byte> stream = fits ? value.subspan(its->begin, its->bytes) : value.first(0);
+    const Rank first = first_rank_of(process);
+    const std::uint64_t end = its->begin + its->bytes;
+    const std::span<const std::byte> stream =
+        its->is_whole && end <= value.size() ? value.subspan(its->begin, its->bytes) : std::span<const std::byte>();
     if (places_.are_ranks()) {
-      fits = fits && stream.size() == bytes;
-      shares[static_cast<std::size_t>(process)] = stream.data();
-    } else {
-      fits = Blocks::for_each(stream,
-                              [&](Rank rank, std::span<const std::byte> block) {
-                                fits = fits && rank >= 0 && rank < communicator_.size() &&
-                                       places_.process_of(rank) == process && block.size() == for_all_here &&
-                                       shares[static_cast<std::size_t>(rank)] == nullptr;
-                                if (fits) shares[static_cast<std::size_t>(rank)] = block.data() + before;
-                              }) &&
-             fits;
+      take(first, stream);
+      continue;
     }
-    if (fits) continue;
-    request.give_up(UCFT_ERR_MISMATCH);
-    request.culprit = first_rank_of(process);
-    return;
+    const bool is_set = Blocks::for_each(stream, [&](Rank rank, std::span<const std::byte> block) {
+      if (rank >= 0 && rank < ranks && places_.process_of(rank) == process)
+        take(rank, PackedShares::find(block, here, all_here));
+      else
+        blamed = first;
+    });
+    if (!is_set) blamed = first;
   }
-  request.take_shares(shares);
+  if (blamed == no_rank) return request.take_shares(taken);
+  request.give_up(UCFT_ERR_MISMATCH);
+  request.culprit = blamed;
 }
 
 Rank ProcessEngine::first_rank_of(Host process) const {
