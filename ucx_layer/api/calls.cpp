@@ -1,6 +1,7 @@
 #include "ucx_layer/api/calls.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -540,13 +541,23 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
 
 }  // namespace
 
+namespace {
+
+// Of a call, those that are read. null: there is none, or this rank does not look at it.
+std::array<const std::uint64_t*, 4> arrays_of(const Communicator& comm, const Call& call) {
+  const bool gets = is_one_of(row_of(call.kind).gets, comm.rank() == call.root), gives = call.send != UCFT_IN_PLACE;
+  return {call.counts, gets ? call.displacements : nullptr, gives ? call.send_counts : nullptr,
+          gives ? call.send_displacements : nullptr};
+}
+
+}  // namespace
+
 bool has_same_arrays(const Call& call, const Request& request) {
-  const Call& was = request.call;
-  const std::uint64_t* const arrays[] = {call.counts, call.displacements, call.send_counts, call.send_displacements};
-  const std::uint64_t* const its[] = {was.counts, was.displacements, was.send_counts, was.send_displacements};
-  const auto ranks = static_cast<std::size_t>(request.communicator->size());
+  const Communicator& comm = *request.communicator;
+  const auto arrays = arrays_of(comm, call), its = arrays_of(comm, request.call);
+  const auto ranks = static_cast<std::size_t>(comm.size());
   const std::uint64_t* said = request.arrays.data();
-  for (std::size_t i = 0; i < std::size(arrays); ++i) {
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
     if ((arrays[i] == nullptr) != (its[i] == nullptr)) return false;
     if (arrays[i] == nullptr) continue;
     if (!std::equal(said, said + ranks, arrays[i])) return false;
@@ -569,7 +580,7 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   if (ucft_status_t status = fill_in(comm, in_words.call, request); status != UCFT_OK) return status;
   request.communicator = &comm;
   request.call = call;
-  for (const std::uint64_t* array : {call.counts, call.displacements, call.send_counts, call.send_displacements})
+  for (const std::uint64_t* array : arrays_of(comm, call))
     if (array != nullptr) request.arrays.insert(request.arrays.end(), array, array + comm.size());
   if (call.options != nullptr) request.options = *call.options;
   comm.plan(request);
