@@ -92,7 +92,8 @@ struct Message {
       Outcome::success;       // contributions: no_memory, if their sender or a rank below it had none for the sum
   Slice value;                // its length is the message's: those of one operation may differ
   BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
-  // reduce_scatter, allgather: where the value begins in all of it, in bytes. all_broadcast: which piece it is.
+  // reduce_scatter, allgather: where the value begins in all of it, in bytes. all_broadcast: the same
+  // of an exchange, else which piece it is.
   std::uint32_t offset = 0;
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }

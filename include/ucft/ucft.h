@@ -563,11 +563,11 @@ UCFT_API ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* r
  * elements, and recv_counts[r] elements from rank r at recv + recv_displacements[r] elements. Displacements may be
  * NULL: one after the other. Only the two ranks of a share need to know its length, and both must name the same. In
  * place the send arrays don't matter: each rank gives as much as it gets. Places in recv must not overlap. A
- * rank gives at most 2 GiB - 1 bytes, and gets at most as many. All four arrays are read in the call (of the
- * nonblocking form: in init). Either all ranks call this one, or all call ucft_alltoall.
+ * rank gives at most 2 GiB - 1 bytes, with 4 more of each rank, and gets at most as many. All four arrays are read in
+ * the call (of the nonblocking form: in init). Either all ranks call this one, or all call ucft_alltoall.
  * If ranks die: as ucft_alltoall.
  * A rank that expects another length than a rank gives gets UCFT_ERR_MISMATCH, which names that rank. Its recv is left
- * as it was. The other ranks may have success.
+ * as it was. The other ranks have success.
  * Between hosts all shares go straight to their readers. */
 UCFT_API ucft_status_t ucft_alltoallv(ucft_comm_h comm, const void* send, const uint64_t* send_counts,
                                       const uint64_t* send_displacements, void* recv, const uint64_t* recv_counts,

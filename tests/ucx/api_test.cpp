@@ -219,6 +219,18 @@ TEST_F(Api, AnAlltoallvNamesTheArrayThatIsWrong) {
   EXPECT_EQ(call(UCFT_IN_PLACE, nullptr, nullptr, out.data(), &four, &five), UCFT_OK) << ucft_last_error();
   const std::uint64_t none = 0;
   EXPECT_EQ(call(nullptr, &none, nullptr, nullptr, &none, nullptr), UCFT_OK) << ucft_last_error();
+  // Counts and displacements are of accumulators, if these are sent.
+  ucft_accumulator_t from[3], to[3];
+  for (ucft_accumulator_t& each : to) each = UCFT_ACCUMULATOR_INIT;
+  for (ucft_accumulator_t& each : from) each = UCFT_ACCUMULATOR_INIT;
+  const double values[] = {1, 2};
+  ASSERT_EQ(ucft_accumulate(values, 2, UCFT_DOUBLE, &from[1]), UCFT_OK);
+  const std::uint64_t one = 1;
+  EXPECT_EQ(ucft_alltoallv(comm_, from, &one, &one, to, &one, &two, UCFT_ACCUMULATOR, nullptr, nullptr), UCFT_OK)
+      << ucft_last_error();
+  double sum = 0;
+  EXPECT_EQ(ucft_accumulator_value(&to[2], UCFT_DOUBLE, &sum), UCFT_OK);
+  EXPECT_EQ(sum, 3);
 }
 
 // Sums of accumulators are settled as those of an allreduce are; an exscan settles nothing that it has not written.

@@ -44,15 +44,19 @@ ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWor
                 static_cast<int>(call.op->op));
   if (ucft_status_t status = check_count("count", call.count); status != UCFT_OK) return status;
   its.call.count = words_of(call.count);
-  if (call.counts == nullptr) return UCFT_OK;
-  const bool has_places = call.displacements != nullptr && is_one_of(row_of(call.kind).gets, comm.rank() == call.root);
-  for (std::int32_t rank = 0; rank < comm.size(); ++rank) {
-    if (ucft_status_t status = check_count("a count", call.counts[rank]); status != UCFT_OK) return status;
-    its.counts.push_back(words_of(call.counts[rank]));
-    if (has_places) its.displacements.push_back(words_of(call.displacements[rank]));
-  }
-  its.call.counts = its.counts.data();
-  its.call.displacements = has_places ? its.displacements.data() : nullptr;
+  const auto arrays = arrays_of(comm, call);
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    for (std::int32_t rank = 0; arrays[i] != nullptr && rank < comm.size(); ++rank) {
+      const std::uint64_t given = arrays[i][rank];
+      const bool is_count = arrays[i] == call.counts || arrays[i] == call.send_counts;
+      if (ucft_status_t status = check_count("a count", is_count ? given : 0); status != UCFT_OK) return status;
+      its.arrays[i].push_back(words_of(given));
+    }
+  const auto in_words = [&](std::size_t i) { return arrays[i] == nullptr ? nullptr : its.arrays[i].data(); };
+  its.call.counts = in_words(0);
+  its.call.displacements = in_words(1);
+  its.call.send_counts = in_words(2);
+  its.call.send_displacements = in_words(3);
   return UCFT_OK;
 }
 

@@ -3,6 +3,7 @@
 // added, so that no rank's nonsense gets into the sum. The result is settled once it is complete.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@ namespace ucft::detail {
 // A call as one of int64. It must outlive the check of its arguments.
 struct CallInWords {
   Call call;
-  std::vector<std::uint64_t> counts, displacements;  // of an allgatherv: `call` points to them
+  std::array<std::vector<std::uint64_t>, 4> arrays;  // as arrays_of() has them: `call` points to them
 };
 inline bool has_accumulators(const Call& call) { return call.dtype == UCFT_ACCUMULATOR; }
 // Of a call that has accumulators: checks what only they have.

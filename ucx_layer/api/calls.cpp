@@ -541,16 +541,11 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
 
 }  // namespace
 
-namespace {
-
-// Of a call, those that are read. null: there is none, or this rank does not look at it.
 std::array<const std::uint64_t*, 4> arrays_of(const Communicator& comm, const Call& call) {
   const bool gets = is_one_of(row_of(call.kind).gets, comm.rank() == call.root), gives = call.send != UCFT_IN_PLACE;
   return {call.counts, gets ? call.displacements : nullptr, gives ? call.send_counts : nullptr,
           gives ? call.send_displacements : nullptr};
 }
-
-}  // namespace
 
 bool has_same_arrays(const Call& call, const Request& request) {
   const Communicator& comm = *request.communicator;
@@ -574,7 +569,7 @@ ucft_status_t refuse_two_operations() {
 
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   request = Request{};
-  CallInWords in_words{call, {}, {}};
+  CallInWords in_words{call, {}};
   if (has_accumulators(call))
     if (ucft_status_t status = put_in_words(comm, call, in_words); status != UCFT_OK) return status;
   if (ucft_status_t status = fill_in(comm, in_words.call, request); status != UCFT_OK) return status;

@@ -2,6 +2,7 @@
 // Nothing is sent before all arguments are right.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,6 +55,9 @@ template <std::size_t bytes>
          a.reproducible_sweeps == b.reproducible_sweeps && a.uniform == b.uniform;
 }
 
+// Counts, displacements, send counts, send displacements of a call, of which a rank reads some. null: there is none, or
+// this rank does not look at it.
+std::array<const std::uint64_t*, 4> arrays_of(const Communicator& comm, const Call& call);
 // Whether the arrays that the call points to say what they said when the request was prepared.
 bool has_same_arrays(const Call& call, const Request& request);
 

@@ -52,6 +52,10 @@ ucft_status_t explain(const Request& request) {
                   request.number, context.describe(request.communicator->context_rank(request.culprit)));
     case UCFT_ERR_NO_MEMORY:
       if (request.culprit < 0) break;
+      if (request.shares != nullptr)
+        return fail(request.status,
+                    "operation {}: {} has no shared memory for its part, or its host gives or gets more than 4 GiB",
+                    request.number, context.describe(request.communicator->context_rank(request.culprit)));
       if (request.gossip == nullptr)
         return fail(request.status, "operation {}: {} has no shared memory for {} bytes", request.number,
                     context.describe(request.communicator->context_rank(request.culprit)), request.arguments.bytes());

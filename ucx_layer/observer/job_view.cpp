@@ -135,10 +135,10 @@ std::string words_of(const PartView::Posted& posted) {
   return text + ")";
 }
 
-// Blocks that land whole may differ, and of a broadcast its root alone says how long the data are. Of shares it is the
-// sum of counts.
+// Blocks that land whole may differ, and so may what ranks give to an alltoallv. Of a broadcast its root alone says how
+// long the data are. Of shares it is the sum of counts.
 bool has_count_of_all(const CatalogueRow& row) {
-  return (!row.has_own_lengths() || row.lands != Lands::whole) && !row.from_root();
+  return (!row.has_own_lengths() || row.combines_landed()) && !row.from_root();
 }
 
 bool are_alike(const HostNote& a, const HostNote& b) {

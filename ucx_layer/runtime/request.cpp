@@ -24,10 +24,11 @@ void Request::put_block(Rank rank, const std::byte* block, std::uint64_t bytes) 
   }
   if (shares != nullptr) {
     const auto place = static_cast<std::size_t>(rank);
+    if (shares->wanted[place].bytes == 0) return;
     const std::byte* const from =
         rank == shares->me ? block + shares->given[place].offset : shares->find(rank, {block, bytes})->data();
     std::byte* const to = static_cast<std::byte*>(receive) + shares->wanted[place].offset;
-    if (shares->wanted[place].bytes > 0 && from != to) host_copy(to, from, shares->wanted[place].bytes);
+    if (from != to) host_copy(to, from, shares->wanted[place].bytes);
     return;
   }
   std::byte* const to = static_cast<std::byte*>(receive) + layout.offset_of(rank);
@@ -89,11 +90,11 @@ void Request::take_shares(std::span<const std::optional<std::span<const std::byt
   const auto ranks = static_cast<Rank>(taken.size());
   missing.clear();
   for (Rank rank = 0; rank < ranks; ++rank) {
+    const auto& share = taken[static_cast<std::size_t>(rank)];
+    if (!share) missing.push_back(rank);
+    if (!share || share->empty()) continue;
     std::byte* const to = static_cast<std::byte*>(receive) + wanted_share(rank, ranks).offset;
-    if (const auto& share = taken[static_cast<std::size_t>(rank)]; !share)
-      missing.push_back(rank);
-    else if (!share->empty() && share->data() != to)
-      host_copy(to, share->data(), share->size());
+    if (share->data() != to) host_copy(to, share->data(), share->size());
   }
   missing_known = true;
   missing_count = static_cast<std::int32_t>(missing.size());

@@ -34,7 +34,6 @@ constexpr ucft_status_t status_of(Outcome outcome) {
 struct BlockLayout {
   std::uint64_t block_bytes = 0;              // all are of that length, one after the other,
   std::vector<std::uint64_t> bytes, offsets;  // or: by rank
-  bool is_told = false;                       // or: bytes by rank, as the blocks say when they come
 
   std::uint64_t bytes_of(Rank rank) const {
     return bytes.empty() ? block_bytes : bytes[static_cast<std::size_t>(rank)];
@@ -54,6 +53,17 @@ struct ResultInPlace {
   };
   std::vector<Piece> pieces;
   BufferId room = no_buffer;  // where other ranks have pieces that this one has combined, or gives: one reference
+};
+
+// Takes the blocks of the ranks that share memory, in their order. First it is asked of each that has given, then it is
+// given each. They are there during both.
+class BlockTaker {
+ public:
+  virtual bool expects(Rank rank, std::span<const std::byte> block) = 0;  // false: it can be no block
+  virtual void take(std::span<const std::byte> block) = 0;
+
+ protected:
+  ~BlockTaker() = default;
 };
 
 // The arguments that a caller passed to a collective.
@@ -101,6 +111,7 @@ struct Request {
   std::unique_ptr<Request> seal;      // uniform, between processes: a barrier behind it, with which it completes
   Request* sealed = nullptr;          // of a seal: its request
   ResultInPlace* in_place = nullptr;  // of a part in an operation over hosts: for what need not be copied to receive
+  BlockTaker* taker = nullptr;        // of a part, whose blocks say how long they are: instead of receive
 
   State state = State::idle;
   OperationNumber number = 0;

@@ -76,7 +76,6 @@ void PersonalExchange::begin(Stream& stream, std::uint64_t bytes, Buffers& buffe
 
 // Without memory there is no room any more, and what comes is not kept. The driver sees that a request was refused.
 void PersonalExchange::grow(std::uint64_t bytes, Buffers& buffers) {
-  assert(room_grows_);
   const Slice larger = buffers.whole(buffers.allocate(bytes));
   if (larger && used_ > 0) buffers.copy_part(larger.part(0, used_), room_.part(0, used_), bytes);
   buffers.release(std::exchange(room_, larger));

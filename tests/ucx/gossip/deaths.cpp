@@ -167,13 +167,9 @@ class AfterACut : public Gossip {
 INSTANTIATE_TEST_SUITE_P(Over, AfterACut, testing::Values("shm", "windows", "tcp", "hosts", "two_level"),
                          [](const auto& each) { return std::string(each.param); });
 
-TEST_P(AfterACut, LaterOperationsGoOnOverTheSurvivors) {
-  expect_each_goes_on("adaptive", {-1});
-}
+TEST_P(AfterACut, LaterOperationsGoOnOverTheSurvivors) { expect_each_goes_on("adaptive", {-1}); }
 
-TEST_P(AfterACut, TheOperationThatIsCutGoesOnOverTheSurvivors) {
-  expect_each_goes_on("adaptive", {30, 300});
-}
+TEST_P(AfterACut, TheOperationThatIsCutGoesOnOverTheSurvivors) { expect_each_goes_on("adaptive", {30, 300}); }
 
 TEST_P(AfterACut, AFixedNumberOfRoundsIsEnoughForTheSurvivors) {
   for (const std::string algorithm : asynchronous) expect_survivors_go_on(cuts[0], algorithm, "rounds", 30);

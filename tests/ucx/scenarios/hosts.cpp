@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -60,6 +62,48 @@ RANKS(in_turns) {
 
 TEST(TwoLevels, RanksThatAreInTurnsOnTheirHostsAgree) {
   const JobPlan made = on_hosts(6, in_turns, {"12"});
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+// The last rank of each host has seen what all there give, and does nothing for a while. Meanwhile the others are
+// through with that, and give something else from the same memory. It takes the first all the same.
+RANKS(late_readers) {
+  constexpr std::size_t words = 400;  // of a share: together they go from where they are given, or not
+  const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
+  const bool is_late = rank_ % on_a_host == on_a_host - 1;
+  const std::vector<std::uint64_t> counts(ranks, words);
+  for (int round = 0; round < 3; ++round) {
+    ucft_barrier(comm, nullptr, nullptr);
+    if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::vector<std::uint64_t> in[2], out[2];
+    ucft_request_h request[2];
+    for (std::size_t i : {0u, 1u}) {
+      in[i].resize(ranks * words);
+      out[i].resize(ranks * words);
+      for (std::size_t k = 0; k < in[i].size(); ++k) in[i][k] = (me * 100 + k / words) * 10 + i;
+      check(ucft_alltoallv_init(comm, in[i].data(), counts.data(), nullptr, out[i].data(), counts.data(), nullptr,
+                                UCFT_UINT64, nullptr, &request[i]),
+            "init");
+    }
+    check(ucft_post(request[0]), "post");
+    if (is_late)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    else
+      check(ucft_wait(request[0], UINT64_MAX), "wait");
+    check(ucft_post(request[1]), "post");
+    if (is_late) check(ucft_wait(request[0], UINT64_MAX), "wait");
+    check(ucft_wait(request[1], UINT64_MAX), "wait");
+    for (std::size_t i : {0u, 1u}) {
+      for (std::size_t k = 0; k < out[i].size(); ++k)
+        if (out[i][k] != (k / words * 100 + me) * 10 + i)
+          wrong("round {}: word {} of {} is {}", round, k, i, out[i][k]);
+      ucft_request_free(request[i]);
+    }
+  }
+}
+
+TEST(TwoLevels, ARankThatIsLateTakesTheStreamsOfItsOwnOperation) {
+  const JobPlan made = on_hosts(9, late_readers);
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 

@@ -134,12 +134,15 @@ class HostEngine::Memory {
     Request& request = *operations_.slot(number);
     if (request.shares != nullptr) [[unlikely]]
       return rank == operations_.me_ || request.shares->find(rank, {read(), bytes});
-    if (request.layout.is_told) [[unlikely]]
-      request.layout.bytes[static_cast<std::size_t>(rank)] = bytes;
+    if (request.taker != nullptr) [[unlikely]]
+      return request.taker->expects(rank, {read(), bytes});
     return request.layout.bytes_of(rank) == bytes;
   }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
-    put_block(*operations_.slot(number), rank, data, bytes);
+    const Request& request = *operations_.slot(number);
+    if (request.taker != nullptr) [[unlikely]]
+      return request.taker->take({data, bytes});
+    put_block(request, rank, data, bytes);
   }
 
  protected:
@@ -272,8 +275,6 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   return true;
 }
 
-std::uint64_t HostEngine::bytes_outside() const { return std::max(least_block, aligned(layout_.inline_bytes + 1)); }
-
 // Straight into its place.
 void HostEngine::widen_input(const Request& request, const HostCall& call, HostData& data) {
   if (stage_.bytes_given(call) > 0)
@@ -336,7 +337,7 @@ void HostEngine::plan(Request& request) {
 
 void HostEngine::plan(Request& request, const HostCall& call) {
   request.host_call = call;
-  if (size_ == 1 || call.reduction.finishes() || request.shares != nullptr || request.layout.is_told) return;
+  if (size_ == 1 || call.reduction.finishes() || request.shares != nullptr || request.taker != nullptr) return;
   std::optional<HostShortcut> way = stage_.shortcut(call, places_);
   if (way && !way->can_run() && find_places(way->bytes)) way = stage_.shortcut(call, places_);
   if (way && way->can_run()) request.shortcut = way;

@@ -59,8 +59,6 @@ class HostEngine : public Engine {
   void exclude_self(ucft_status_t why) override;
   bool progress();                                    // true if something is complete
   std::vector<Rank> awaited(const Request& request);  // whom it waits for
-  // So long a block lies outside the slab: in memory that whoever gives it may keep.
-  std::uint64_t bytes_outside() const;
   bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
 
  private:

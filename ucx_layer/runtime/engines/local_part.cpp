@@ -72,7 +72,6 @@ bool LocalPart::begin() {
   request_->lacks_memory = !has_memory || !has_memory_among();
   request_->send = send_;
   request_->receive = value_.data();
-  request_->layout.is_told = goes_straight();
   on_host_->plan(*request_, call);
   if (request_->lacks_memory) request_->shortcut.reset();
   return on_host_->post(*request_) == UCFT_OK;
@@ -105,6 +104,8 @@ bool LocalPart::begin_sum(HostCall& call) {
 
 // Each rank's block is a record, as it is in a set of blocks.
 bool LocalPart::begin_blocks(HostCall& call) {
+  call.pattern = {Who::all, Who::all, Combines::blocks};
+  call.reduction = {DataType::uint8, Operator::none};
   if (goes_straight()) return places_.are_ranks() ? begin_shares() : begin_streams(call);
   const BlockLayout& layout = caller_->layout;
   const auto block_bytes = [&](Rank local_rank) {
@@ -115,8 +116,6 @@ bool LocalPart::begin_blocks(HostCall& call) {
   if (!packed.make(mine)) return false;
   Blocks::pack(caller_->arguments, me_, caller_->send, packed.data());
   send_ = packed.data();
-  call.pattern = {Who::all, Who::all, Combines::blocks};
-  call.reduction = {DataType::uint8, Operator::none};
   call.count = mine;
   if (on_host_ == nullptr) return true;
   std::uint64_t all = 0, least = UINT64_MAX;
@@ -148,6 +147,7 @@ bool LocalPart::begin_shares() {
   for (Rank rank = 0; rank < places_.size(); ++rank)
     if (rank != me_) wanted += caller_->wanted_share(rank, places_.size()).bytes;
   contribution_.room_bytes = std::max<std::uint64_t>(wanted, 1);
+  contribution_.room_grows = caller_->shares != nullptr;
   const bool is_lent = end <= UINT32_MAX && lend_input(end);
   if (!is_lent && !value_.make(given)) return false;
   std::uint64_t packed = 0;
@@ -169,8 +169,8 @@ struct LocalPart::StreamsHeader {
 };
 
 // Of an exchange among hosts: a stream has a record of each rank there, whose block is the shares for the ranks here,
-// packed. Only the rank that gives it knows its length. It stays where it is given, outside the slab, and a rank that
-// does not speak copies nothing.
+// packed. Only the rank that gives it knows its length. A long one stays where it is given: a rank that does not speak
+// needs no copy.
 bool LocalPart::begin_streams(HostCall& call) {
   std::vector<OwnShare> shares;  // by place
   StreamsHeader header{sizeof header, 0};
@@ -189,8 +189,7 @@ bool LocalPart::begin_streams(HostCall& call) {
   for_each_process(
       [&](std::span<const OwnShare> there) { header.bytes += Blocks::record_bytes(PackedShares::bytes(there)); });
   Room& packed = on_host_ == nullptr ? value_ : give_;
-  if (!packed.make(on_host_ == nullptr ? header.bytes : std::max(header.bytes, on_host_->bytes_outside())))
-    return false;
+  if (!packed.make(header.bytes)) return false;
   std::byte* to = packed.data();
   std::memcpy(to, &header, sizeof header);
   to += sizeof header;
@@ -203,14 +202,12 @@ bool LocalPart::begin_streams(HostCall& call) {
     to = std::fill_n(to, end - to, std::byte{0});
   });
   send_ = packed.data();
-  call.pattern = {Who::all, Who::all, Combines::blocks};
-  call.reduction = {DataType::uint8, Operator::none};
-  call.count = packed.size();
+  call.count = header.bytes;
   contribution_.room_bytes = room_for_streams(header.wanted);
-  if (on_host_ == nullptr) return true;
-  request_->layout.bytes.resize(static_cast<std::size_t>(places_.here()));
+  if (on_host_ == nullptr) return expects(0, value_.bytes());
+  request_->taker = this;
   request_->in_place = &in_place_;
-  request_->send_block = give_.slice().buffer;
+  if (header.bytes >= ProcessReplica::usually_long) request_->send_block = give_.slice().buffer;
   return true;
 }
 
@@ -221,34 +218,39 @@ std::uint64_t LocalPart::room_for_streams(std::uint64_t wanted) const {
   return wanted + around * static_cast<std::uint64_t>(places_.size());
 }
 
-// The blocks of the ranks here that have given, one after the other: what goes to which process, and what comes. Now
-// their lengths are known.
-void LocalPart::gather_streams() {
-  std::vector<std::span<const std::byte>> blocks{value_.bytes()};
-  if (on_host_ != nullptr) {
-    blocks.clear();
-    for (const auto& [offset, data, bytes] : in_place_.pieces) blocks.emplace_back(data, bytes);
+// Of a block of begin_streams(): its parts for each process, and how much its rank gets.
+bool LocalPart::expects(Rank, std::span<const std::byte> block) {
+  StreamsHeader header{};
+  if (block.size() < sizeof header) return false;
+  std::memcpy(&header, block.data(), sizeof header);
+  std::uint64_t at = sizeof header;
+  for (Host process = 0; process < places_.process_count(); ++process) {
+    Blocks::Record record{};
+    if (block.size() - at < sizeof record) return false;
+    std::memcpy(&record, block.data() + at, sizeof record);
+    const std::uint64_t bytes = Blocks::record_bytes(record.bytes);
+    if (bytes > block.size() - at) return false;
+    contribution_.shares.push_back({process, given_ + at, bytes});
+    at += bytes;
   }
-  std::uint64_t there = 0, wanted = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    StreamsHeader header{};
-    std::memcpy(&header, blocks[i].data(), sizeof header);
-    std::uint64_t at = sizeof header;
-    for (Host process = 0; process < places_.process_count(); ++process) {
-      Blocks::Record record{};
-      std::memcpy(&record, blocks[i].data() + at, sizeof record);
-      const std::uint64_t bytes = Blocks::record_bytes(record.bytes);
-      contribution_.shares.push_back({process, there + at, bytes});
-      at += bytes;
-    }
-    if (on_host_ != nullptr) in_place_.pieces[i] = {there, blocks[i].data(), header.bytes};
-    there += header.bytes;
-    wanted += header.wanted;
-  }
-  contribution_.room_bytes = room_for_streams(wanted);
-  contribution_.room_grows = !outcome_.missing.empty();
-  if (on_host_ != nullptr) has_lost_ = !value_.make(there);
+  given_ += block.size();
+  wanted_ += header.wanted;
+  return at == block.size() && header.bytes == at;
 }
+
+// All that have given have been asked. One block behind the other; short ones are copied while they are there.
+void LocalPart::take(std::span<const std::byte> block) {
+  if (taken_ == 0 && !is_too_long()) has_lost_ = !value_.make(given_);
+  if (is_too_long() || has_lost_) return;
+  if (block.size() >= ProcessReplica::usually_long)
+    in_place_.pieces.push_back({taken_, block.data(), block.size()});
+  else
+    std::memcpy(value_.data() + taken_, block.data(), block.size());
+  taken_ += block.size();
+}
+
+// For one process.
+bool LocalPart::is_too_long() const { return std::max(given_, room_for_streams(wanted_)) > UINT32_MAX; }
 
 bool LocalPart::begin_block_of_root(HostCall& call) {
   const Arguments& arguments = caller_->arguments;
@@ -343,14 +345,16 @@ void LocalPart::finish() {
   const Rank root = !row_.collects && places_.is_here(caller_->arguments.root)
                         ? places_.local_rank_of(caller_->arguments.root)
                         : no_rank;
-  const bool is_through = outcome_.status == UCFT_OK;
+  const bool is_through = outcome_.status == UCFT_OK && !is_too_long();
   mine.root_died = is_through && std::ranges::find(outcome_.missing, root) != outcome_.missing.end();
   if (!is_through) mine.lacking = places_.first_here() + std::max(outcome_.culprit, 0);
   mine.has_value = is_through && !mine.root_died && (row_.collects || root != no_rank);
-  if (goes_straight() && mine.has_value && !places_.are_ranks())
-    gather_streams();
-  else if (row_.pattern().puts_side_by_side() && mine.has_value)
+  if (goes_straight() && mine.has_value && !places_.are_ranks()) {
+    mine.room_bytes = room_for_streams(wanted_);
+    mine.room_grows = caller_->shares != nullptr || !outcome_.missing.empty();
+  } else if (row_.pattern().puts_side_by_side() && mine.has_value) {
     gather_blocks();
+  }
   if (mine.has_value && value_.size() > 0) {
     mine.value = value_.bytes();
     mine.block = value_.slice();

@@ -13,7 +13,7 @@
 
 namespace ucft::detail {
 
-class LocalPart {
+class LocalPart final : private BlockTaker {
  public:
   // on_host: the engine of the ranks here; null: no other rank is here.
   LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
@@ -53,7 +53,9 @@ class LocalPart {
   bool begin_shares();
   bool begin_streams(HostCall& call);
   std::uint64_t room_for_streams(std::uint64_t wanted) const;
-  void gather_streams();
+  bool expects(Rank rank, std::span<const std::byte> block) override;
+  void take(std::span<const std::byte> block) override;
+  bool is_too_long() const;
   bool begin_block_of_root(HostCall& call);
   bool may_lend() const;
   bool lend_input(std::uint64_t bytes);
@@ -73,6 +75,8 @@ class LocalPart {
   const void* send_ = nullptr;
   Room give_, value_;
   ResultInPlace in_place_;  // of request_
+  // Of an exchange among hosts, in bytes: what all ranks here give, as far as it has been taken, and what they get.
+  std::uint64_t given_ = 0, taken_ = 0, wanted_ = 0;
   Outcome outcome_;
   bool is_done_ = false, has_lost_ = false;
   ProcessContribution contribution_;

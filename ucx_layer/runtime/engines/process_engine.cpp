@@ -422,7 +422,8 @@ void ProcessEngine::take_streams(Request& request, const Operation& operation, s
   };
   if (places_.are_ranks()) {
     const auto [offset, bytes] = request.given_share(me_, ranks);
-    take(me_, std::span(static_cast<const std::byte*>(request.send) + offset, bytes));
+    take(me_, bytes == 0 ? std::span<const std::byte>()
+                         : std::span(static_cast<const std::byte*>(request.send) + offset, bytes));
   }
   const auto here = static_cast<std::size_t>(places_.local_rank_of(me_)),
              all_here = static_cast<std::size_t>(places_.here());
@@ -430,9 +431,11 @@ void ProcessEngine::take_streams(Request& request, const Operation& operation, s
     const auto* const its = operation.stream_of(process, context_.transport().buffers());
     if (its == nullptr || (places_.are_ranks() && process == places_.process_of(me_))) continue;
     const Rank first = first_rank_of(process);
-    const std::uint64_t end = its->begin + its->bytes;
-    const std::span<const std::byte> stream =
-        its->is_whole && end <= value.size() ? value.subspan(its->begin, its->bytes) : std::span<const std::byte>();
+    if (!its->is_whole || its->begin + its->bytes > value.size()) {
+      blamed = first;
+      break;
+    }
+    const std::span<const std::byte> stream = value.subspan(its->begin, its->bytes);
     if (places_.are_ranks()) {
       take(first, stream);
       continue;
