@@ -288,6 +288,30 @@ TEST_P(Scenario, SharesOfLengthsOfTheirOwn) {
   for (int ranks : {1, 2, 3, 6}) expect_right(plan(ranks, shares_of_bytes));
 }
 
+// The same arrays, which say something else each time.
+RANKS(counts_that_change) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::vector<std::uint64_t> in(ranks * 5, 5);
+  std::vector<std::uint64_t> out(ranks * 5), counts(ranks);
+  for (std::uint64_t length : {3, 2, 2, 5}) {
+    std::ranges::fill(counts, length);
+    for (const bool is_alltoall : {true, false}) {
+      std::ranges::fill(out, 7);
+      check(is_alltoall
+                ? ucft_alltoallv(comm, in.data(), counts.data(), nullptr, out.data(), counts.data(), nullptr,
+                                 UCFT_UINT64, nullptr, nullptr)
+                : ucft_allgatherv(comm, in.data(), out.data(), counts.data(), nullptr, UCFT_UINT64, nullptr, nullptr),
+            "counts that change");
+      const auto got = static_cast<std::uint64_t>(std::ranges::count(out, 5));
+      if (got != ranks * length) wrong("{} words of {} each", got, length);
+    }
+  }
+}
+
+TEST_P(Scenario, CountsThatHaveChangedCount) {
+  for (int ranks : {2, 4}) expect_right(plan(ranks, counts_that_change));
+}
+
 // other_share WHAT LENGTH: rank 0 gives rank 1 another length than that expects, or calls an alltoall. The one that
 // expects something else learns whose it is, and nothing is written. What follows is right.
 RANKS(other_share) {
