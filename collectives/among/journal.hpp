@@ -40,7 +40,7 @@ struct ProcessContribution {
   std::vector<Rank> missing;       // the others, as ranks of all hosts, ascending
   bool has_value = false;          // false: there is nothing to give
   // Of an exchange: how the value goes to which process, and the bytes of room for what comes from all. The room grows
-  // where a dead rank has not said how much it gets.
+  // where a dead rank has not said how much it gets, or where only the givers know the lengths.
   std::vector<PersonalExchange::Share> shares{};
   std::uint64_t room_bytes = 0;
   bool room_grows = false;

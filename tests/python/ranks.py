@@ -296,7 +296,7 @@ def refused():
     if world.size > 1:
         refuse(["share", "ranks"], world.alltoall, np.zeros(world.size + 1))
     ones = [1] * world.size
-    refuse(["send_counts", "ranks"], world.alltoallv, np.zeros(world.size), [1] * (world.size + 1), np.zeros(world.size), ones)
+    refuse(["send_counts", "ranks"], world.alltoallv, np.zeros(world.size), ones + [1], np.zeros(world.size), ones)
     refuse(["send_counts"], world.alltoallv, np.zeros(world.size), None, np.zeros(world.size), ones)
     refuse(["send", "doesn't fit"], world.alltoallv, np.zeros(world.size - 1), ones, np.zeros(world.size), ones)
     refuse(["recv", "doesn't fit"], world.alltoallv, np.zeros(world.size), ones, np.zeros(world.size - 1), ones)

@@ -188,7 +188,7 @@ TEST_F(Api, AScanOfOneRankIsItsInput) {
                 UCFT_ERR_INVALID_PARAM, "op is null");
 }
 
-// What is wrong with one of four arrays is said of that one.
+// An error names the one of the four arrays that is wrong.
 TEST_F(Api, AnAlltoallvNamesTheArrayThatIsWrong) {
   const std::vector<double> in(10, 3);
   std::vector<double> out(10, 7);

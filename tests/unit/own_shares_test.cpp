@@ -36,7 +36,7 @@ TEST(OwnShares, AreFoundAsTheyWerePacked) {
   EXPECT_EQ(packed({}).size(), 0u);
 }
 
-// What another rank gives is looked at before it is believed.
+// A block of another rank is checked before it is believed.
 TEST(OwnShares, OfABlockThatIsNoneNothingIsFound) {
   std::vector<std::byte> all = packed({{0, 3}, {3, 3}});
   EXPECT_EQ(found({all.data(), 7}, 0, 2), "none") << "shorter than the ends";

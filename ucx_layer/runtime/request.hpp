@@ -59,7 +59,7 @@ struct ResultInPlace {
 // given each. They are there during both.
 class BlockTaker {
  public:
-  virtual bool expects(Rank rank, std::span<const std::byte> block) = 0;  // false: it can be no block
+  virtual bool expects(std::span<const std::byte> block) = 0;  // false: it can be no block
   virtual void take(std::span<const std::byte> block) = 0;
 
  protected:

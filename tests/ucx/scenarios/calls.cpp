@@ -312,8 +312,8 @@ TEST_P(Scenario, CountsThatHaveChangedCount) {
   for (int ranks : {2, 4}) expect_right(plan(ranks, counts_that_change));
 }
 
-// other_share WHAT LENGTH: rank 0 gives rank 1 another length than that expects, or calls an alltoall. The one that
-// expects something else learns whose it is, and nothing is written. What follows is right.
+// other_share WHAT LENGTH: rank 0 gives rank 1 another length than that expects, or calls an alltoall. A rank that
+// expects something else learns which rank gave it, and keeps what it had. All that follows is right.
 RANKS(other_share) {
   const bool is_form = arguments.at(0) == "form";
   const std::uint64_t length = std::stoull(arguments.at(1));

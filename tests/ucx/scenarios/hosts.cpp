@@ -1,13 +1,16 @@
 // Ranks whose hosts take part as processes (two levels): three on a host. In most jobs their numbers don't follow their
 // hosts. Deaths are at places that are named. (At random moments: kills.cpp.)
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -65,16 +68,23 @@ TEST(TwoLevels, RanksThatAreInTurnsOnTheirHostsAgree) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
-// The last rank of each host has seen what all there give, and does nothing for a while. Meanwhile the others are
-// through with that, and give something else from the same memory. It takes the first all the same.
+// late_readers DIRECTORY: the last rank of each host sees what all there give, and stays outside ucft. Meanwhile the
+// others are through with that, and give something else from the same memory, which they say by a file. It takes the
+// first all the same.
 RANKS(late_readers) {
   constexpr std::size_t words = 250;  // of a share: what a host gives is no long value (ProcessReplica::usually_long)
   const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
   const bool is_late = rank_ % on_a_host == on_a_host - 1;
   const std::vector<std::uint64_t> counts(ranks, words);
   for (int round = 0; round < 3; ++round) {
-    ucft_barrier(comm, nullptr, nullptr);
-    if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const auto file_of = [&](int rank, int request) {
+      return fmt::format("{}/{}.{}.{}", arguments.at(0), round, rank, request);
+    };
+    const auto say_posted = [&](int which) { std::ofstream(file_of(rank_, which)) << which; };
+    const auto wait_for_others = [&](int which) {
+      for (int rank = rank_ - on_a_host + 1; rank < rank_; ++rank)
+        while (!std::filesystem::exists(file_of(rank, which))) std::this_thread::yield();
+    };
     std::vector<std::uint64_t> in[2], out[2];
     ucft_request_h request[2];
     for (std::size_t i : {0u, 1u}) {
@@ -85,13 +95,18 @@ RANKS(late_readers) {
                                 UCFT_UINT64, nullptr, &request[i]),
             "init");
     }
+    if (is_late) wait_for_others(0);
     check(ucft_post(request[0]), "post");
-    if (is_late)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    else
+    if (is_late) {
+      wait_for_others(1);
+      check(ucft_post(request[1]), "post");
       check(ucft_wait(request[0], UINT64_MAX), "wait");
-    check(ucft_post(request[1]), "post");
-    if (is_late) check(ucft_wait(request[0], UINT64_MAX), "wait");
+    } else {
+      say_posted(0);
+      check(ucft_wait(request[0], UINT64_MAX), "wait");
+      check(ucft_post(request[1]), "post");
+      say_posted(1);
+    }
     check(ucft_wait(request[1], UINT64_MAX), "wait");
     for (std::size_t i : {0u, 1u}) {
       for (std::size_t k = 0; k < out[i].size(); ++k)
@@ -103,8 +118,11 @@ RANKS(late_readers) {
 }
 
 TEST(TwoLevels, ARankThatIsLateTakesTheStreamsOfItsOwnOperation) {
-  const JobPlan made = on_hosts(9, late_readers);
+  char directory[] = "/tmp/ucft_hosts_XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  const JobPlan made = on_hosts(9, late_readers, {directory});
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+  std::filesystem::remove_all(directory);
 }
 
 // Rank 0 speaks for host 0, rank 3 for host 1.

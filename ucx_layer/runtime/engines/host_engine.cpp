@@ -131,11 +131,11 @@ class HostEngine::Memory {
   }
   template <class Read>
   bool expects_block(OperationNumber number, Rank rank, std::uint64_t bytes, Read read) {
-    Request& request = *operations_.slot(number);
+    const Request& request = *operations_.slot(number);
     if (request.shares != nullptr) [[unlikely]]
       return rank == operations_.me_ || request.shares->find(rank, {read(), bytes});
     if (request.taker != nullptr) [[unlikely]]
-      return request.taker->expects(rank, {read(), bytes});
+      return request.taker->expects({read(), bytes});
     return request.layout.bytes_of(rank) == bytes;
   }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {

@@ -34,6 +34,7 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
       (caller.shares != nullptr || Optimism().goes_straight(arguments.bytes(), places.process_count()))) {
     among.of_callers = arguments.signature();
     Exchange::put_into(among, places.process_count());
+    contribution_.room_grows = caller.shares != nullptr;
     return;
   }
   if (places.are_ranks()) return;
@@ -139,15 +140,13 @@ bool LocalPart::begin_blocks(HostCall& call) {
 bool LocalPart::begin_shares() {
   std::uint64_t end = 0, given = 0, wanted = 0;
   for (Rank rank = 0; rank < places_.size(); ++rank) {
-    const OwnShare share = caller_->given_share(rank, places_.size());
-    if (rank == me_ || share.bytes == 0) continue;
-    end = std::max(end, share.offset + share.bytes);
-    given += share.bytes;
+    if (rank == me_) continue;
+    const auto [offset, bytes] = caller_->given_share(rank, places_.size());
+    if (bytes > 0) end = std::max(end, offset + bytes);
+    given += bytes;
+    wanted += caller_->wanted_share(rank, places_.size()).bytes;
   }
-  for (Rank rank = 0; rank < places_.size(); ++rank)
-    if (rank != me_) wanted += caller_->wanted_share(rank, places_.size()).bytes;
   contribution_.room_bytes = std::max<std::uint64_t>(wanted, 1);
-  contribution_.room_grows = caller_->shares != nullptr;
   const bool is_lent = end <= UINT32_MAX && lend_input(end);
   if (!is_lent && !value_.make(given)) return false;
   std::uint64_t packed = 0;
@@ -204,7 +203,7 @@ bool LocalPart::begin_streams(HostCall& call) {
   send_ = packed.data();
   call.count = header.bytes;
   contribution_.room_bytes = room_for_streams(header.wanted);
-  if (on_host_ == nullptr) return expects(0, value_.bytes());
+  if (on_host_ == nullptr) return expects(value_.bytes());
   request_->taker = this;
   request_->in_place = &in_place_;
   if (header.bytes >= ProcessReplica::usually_long) request_->send_block = give_.slice().buffer;
@@ -219,7 +218,7 @@ std::uint64_t LocalPart::room_for_streams(std::uint64_t wanted) const {
 }
 
 // Of a block of begin_streams(): its parts for each process, and how much its rank gets.
-bool LocalPart::expects(Rank, std::span<const std::byte> block) {
+bool LocalPart::expects(std::span<const std::byte> block) {
   StreamsHeader header{};
   if (block.size() < sizeof header) return false;
   std::memcpy(&header, block.data(), sizeof header);
@@ -351,7 +350,7 @@ void LocalPart::finish() {
   mine.has_value = is_through && !mine.root_died && (row_.collects || root != no_rank);
   if (goes_straight() && mine.has_value && !places_.are_ranks()) {
     mine.room_bytes = room_for_streams(wanted_);
-    mine.room_grows = caller_->shares != nullptr || !outcome_.missing.empty();
+    mine.room_grows |= !outcome_.missing.empty();
   } else if (row_.pattern().puts_side_by_side() && mine.has_value) {
     gather_blocks();
   }

@@ -53,7 +53,7 @@ class LocalPart final : private BlockTaker {
   bool begin_shares();
   bool begin_streams(HostCall& call);
   std::uint64_t room_for_streams(std::uint64_t wanted) const;
-  bool expects(Rank rank, std::span<const std::byte> block) override;
+  bool expects(std::span<const std::byte> block) override;
   void take(std::span<const std::byte> block) override;
   bool is_too_long() const;
   bool begin_block_of_root(HostCall& call);
