@@ -28,7 +28,7 @@ struct Named {
   const char* name;
   Value value;
 };
-constexpr std::array<Named<Test>, 13> tests{{{"allreduce", Test::allreduce},
+constexpr std::array<Named<Test>, 14> tests{{{"allreduce", Test::allreduce},
                                              {"reduce", Test::reduce},
                                              {"bcast", Test::broadcast},
                                              {"barrier", Test::barrier},
@@ -40,6 +40,7 @@ constexpr std::array<Named<Test>, 13> tests{{{"allreduce", Test::allreduce},
                                              {"alltoallv", Test::alltoallv},
                                              {"scan", Test::scan},
                                              {"exscan", Test::exscan},
+                                             {"sendrecv", Test::sendrecv},
                                              {"broadcast", Test::broadcast}}};  // another name of bcast
 template <class Value, std::size_t count>
 constexpr auto named_by(const auto(&rows)[count]) {
@@ -178,7 +179,7 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
   app.add_option(
          "-t", raw.test,
          "allreduce, reduce, bcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, alltoallv, scan, "
-         "exscan; ucft_perftest: gossip, too")
+         "exscan, sendrecv (a round trip of each pair of ranks); ucft_perftest: gossip, too")
       ->type_name("TEST")
       ->capture_default_str();
   CLI::Option* sizes =
@@ -484,6 +485,8 @@ std::string problem_with(const Arguments& arguments, int rank_count) {
   if (arguments.root >= rank_count) {
     return fmt::format("--root {}: there are {} ranks", arguments.root, rank_count);
   }
+  if (arguments.test == Test::sendrecv && rank_count % 2 == 1)
+    return fmt::format("-t sendrecv: pairs of ranks, and there are {}", rank_count);
   if (arguments.options.f >= rank_count) {
     return fmt::format("-f {}: at most {} of {} ranks may fail (nccl-tests' -f, from row to row, is --stepfactor here)",
                        arguments.options.f, rank_count - 1, rank_count);

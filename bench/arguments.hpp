@@ -24,7 +24,8 @@ enum class Test {
   alltoall,
   alltoallv,
   scan,
-  exscan
+  exscan,
+  sendrecv
 };
 inline bool has_blocks(Test test) { return test == Test::allgather || test == Test::gather; }
 inline bool combines(Test test) {
@@ -61,6 +62,8 @@ struct OwnCounts {
     }
   }
 };
+// -t sendrecv: ranks in pairs. The even one sends its payload, and the other one then sends back its own.
+inline int partner_of(int rank) { return rank ^ 1; }
 inline bool goes_to_root(Test test) { return test == Test::reduce || test == Test::gather; }
 // Of so many ranks, those that a result of that rank is never of.
 inline std::uint32_t ranks_left_out(Test test, int rank, int ranks) {

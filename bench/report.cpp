@@ -23,7 +23,10 @@ Bandwidth bandwidth_of(const Arguments& arguments, const Row& row, const Tally& 
   const bool in_parts = has_blocks(arguments.test) || has_shares(arguments.test);
   const double bytes = static_cast<double>(row.bytes) * (in_parts ? n : 1);
   const double algorithm = tally.average_us() > 0 ? bytes / tally.average_us() / 1e3 : 0;
-  const double share = arguments.test == Test::allreduce ? 2 * (n - 1) / n : in_parts ? (n - 1) / n : 1;
+  const double share = arguments.test == Test::allreduce  ? 2 * (n - 1) / n
+                       : arguments.test == Test::sendrecv ? 2
+                       : in_parts                         ? (n - 1) / n
+                                                          : 1;
   return {algorithm, algorithm * share};
 }
 

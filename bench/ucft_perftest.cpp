@@ -245,9 +245,27 @@ class Perftest {
       case Test::scan: return world_.scan(send_, recv_, op, arguments_.options);
       case Test::exscan: return world_.exscan(send_, recv_, op, arguments_.options);
       case Test::reduce_scatter: return world_.reduce_scatter(send_, recv_, op, arguments_.options);
+      case Test::sendrecv: return exchange();
       case Test::barrier: break;
     }
     return world_.barrier(arguments_.options);
+  }
+
+  // -t sendrecv
+  Result exchange() {
+    const int partner = partner_of(world_.rank());
+    const bool is_first = partner > world_.rank();
+    Result result;
+    result.status = is_first ? world_.send(send_, partner) : UCFT_OK;
+    if (result.ok()) result.status = world_.recv(recv_, partner).status;
+    if (result.ok() && !is_first) result.status = world_.send(send_, partner);
+    result.contributors = static_cast<std::uint32_t>(world_.size());
+    result.attempts = 1;
+    return result;
+  }
+
+  bool is_to_die(int rank) const {
+    return std::ranges::any_of(arguments_.deaths, [&](const PlannedDeath& death) { return death.rank == rank; });
   }
 
   // Judges one result. True: it is to be done again, from the next root.
@@ -255,6 +273,11 @@ class Perftest {
     if (result.status == UCFT_ERR_ROOT_FAILED && comes_from_root(arguments_.test)) return settle_failed_root();
     if (result.status == UCFT_ERR_ROOT_FAILED && goes_to_root(arguments_.test)) {
       excused_root_failure_ = true;  // move_root() looks whether it was
+      return false;
+    }
+    if (result.status == UCFT_ERR_PEER_FAILED && is_to_die(partner_of(world_.rank()))) {
+      counts_ = false;
+      tally_.add_digest(operation_, mix(operation_));
       return false;
     }
     if (result.status == UCFT_ERR_TOO_MANY_FAILURES && too_many_could_have_died()) {
@@ -313,6 +336,11 @@ class Perftest {
         Verdict verdict = arguments_.test == Test::scatter ? checker_.check_share_of(recv_, operation_, root_)
                                                            : checker_.check_copy(recv_, operation_, root_);
         if (result.contributors != 1) verdict.complaint = fmt::format("{} contributors", result.contributors);
+        return verdict;
+      }
+      case Test::sendrecv: {
+        Verdict verdict = checker_.check_copy(recv_, operation_, partner_of(world_.rank()));
+        verdict.digest = mix(operation_);
         return verdict;
       }
       case Test::barrier: return {check_barrier(true), 0};

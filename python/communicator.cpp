@@ -157,20 +157,19 @@ void Communicator::close() {
 }
 
 template <class Init>
-std::shared_ptr<Request> Communicator::make(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init) {
+std::shared_ptr<Request> Communicator::make(std::unique_ptr<Held> held, py::object value, Init init) {
   context_->collect();
   Held& all = *held;
   all.comm = handle_;
-  all.is_gossip = is_gossip;
   raise_unless_ok(without_gil([&] { return init(all, &all.handle); }));
-  auto request = std::make_shared<Request>(context_, size_, std::move(held), std::move(value), is_gossip);
+  auto request = std::make_shared<Request>(context_, size_, std::move(held), std::move(value));
   context_->add(request);
   return request;
 }
 
 template <class Init>
-std::shared_ptr<Request> Communicator::start(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init) {
-  std::shared_ptr<Request> request = make(std::move(held), std::move(value), is_gossip, init);
+std::shared_ptr<Request> Communicator::start(std::unique_ptr<Held> held, py::object value, Init init) {
+  std::shared_ptr<Request> request = make(std::move(held), std::move(value), init);
   request->post();
   return request;
 }
@@ -184,7 +183,7 @@ std::shared_ptr<Request> Communicator::combine(InitOfSum init, py::object send, 
     held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
   }
   const ucft_operator_t how = operator_of(op, *held);
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     return init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(), all.receive.count(),
                 all.receive.dtype(), &how, address_of(options), request);
   });
@@ -215,7 +214,7 @@ std::shared_ptr<Request> Communicator::alltoall(py::object send, py::object rece
     held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
   }
   const std::uint64_t share = share_of(held->receive.count(), size_, in_place ? "recv" : "send");
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     return ucft_alltoall_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(), share,
                               all.receive.dtype(), address_of(options), request);
   });
@@ -242,7 +241,7 @@ std::shared_ptr<Request> Communicator::alltoallv(py::object send, std::optional<
   const auto data_of = [](const std::optional<std::vector<std::uint64_t>>& numbers) {
     return numbers ? numbers->data() : nullptr;
   };
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     return ucft_alltoallv_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), data_of(send_counts),
                                data_of(send_displacements), all.receive.data(), receive_counts.data(),
                                data_of(receive_displacements), all.receive.dtype(), address_of(options), request);
@@ -261,7 +260,7 @@ py::object Communicator::allreduce_again(py::object send, py::object receive, uc
   std::shared_ptr<Request> request = std::exchange(last_, nullptr);  // another thread may be here, too
   if (request == nullptr || now != last_signature_) {
     const ucft_operator_t how = UCFT_OPERATOR_INIT(now.op);
-    request = make(std::make_unique<Held>(), py::none(), false, [&](Held&, ucft_request_h* handle) {
+    request = make(std::make_unique<Held>(), py::none(), [&](Held&, ucft_request_h* handle) {
       return ucft_allreduce_init(handle_, now.send, to.data(), now.count, now.dtype, &how, nullptr, handle);
     });
   }
@@ -287,7 +286,7 @@ std::shared_ptr<Request> Communicator::reduce(py::object send, py::object receiv
     held->receive = View(receive, "recv", true, dtype);
   }
   const ucft_operator_t how = operator_of(op, *held);
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     const View& shape = all.send.is_there() ? all.send : all.receive;
     return ucft_reduce_init(handle_, all.send.is_there() ? all.send.data() : UCFT_IN_PLACE,
                             all.receive.is_there() ? all.receive.data() : nullptr, shape.count(), shape.dtype(), &how,
@@ -308,7 +307,7 @@ std::shared_ptr<Request> Communicator::reduce_scatter(py::object send, py::objec
     held->receive = receiving(receive, held->send.dtype(), dtype, share);
   }
   const ucft_operator_t how = operator_of(op, *held);
-  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& both, ucft_request_h* request) {
     return ucft_reduce_scatter_init(handle_, in_place ? UCFT_IN_PLACE : both.send.data(), both.receive.data(), share,
                                     both.receive.dtype(), &how, address_of(options), request);
   });
@@ -327,7 +326,7 @@ std::shared_ptr<Request> Communicator::reduce_scatterv(py::object send, py::obje
   const std::uint64_t there = in_place ? held->receive.count() : held->send.count();
   require(there == all, fmt::format("{}: {} elements, but counts say {}", in_place ? "recv" : "send", there, all));
   const ucft_operator_t how = operator_of(op, *held);
-  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& both, ucft_request_h* request) {
     return ucft_reduce_scatterv_init(handle_, in_place ? UCFT_IN_PLACE : both.send.data(), both.receive.data(),
                                      counts.data(), both.receive.dtype(), &how, address_of(options), request);
   });
@@ -337,7 +336,7 @@ std::shared_ptr<Request> Communicator::broadcast(py::object buffer, std::int32_t
                                                  OptionsOf options) {
   auto held = std::make_unique<Held>();
   held->receive = View(buffer, "buffer", true, dtype);
-  return start(std::move(held), buffer, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), buffer, [&](Held& all, ucft_request_h* request) {
     return ucft_broadcast_init(handle_, all.receive.data(), all.receive.count(), all.receive.dtype(), root,
                                address_of(options), request);
   });
@@ -374,7 +373,7 @@ std::shared_ptr<Request> Communicator::scatter(py::object send, py::object recei
   }
   const ucft_dtype_t type = in_place ? held->send.dtype() : held->receive.dtype();
   if (in_place) receive = py::none();
-  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& both, ucft_request_h* request) {
     return ucft_scatter_init(handle_, both.send.is_there() ? both.send.data() : nullptr,
                              in_place ? const_cast<void*>(UCFT_IN_PLACE) : both.receive.data(), share, type, root,
                              address_of(options), request);
@@ -402,7 +401,7 @@ std::shared_ptr<Request> Communicator::scatterv(py::object send, py::object rece
   }
   const ucft_dtype_t type = in_place ? held->send.dtype() : held->receive.dtype();
   if (in_place) receive = py::none();
-  return start(std::move(held), receive, false, [&](Held& both, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& both, ucft_request_h* request) {
     return ucft_scatterv_init(handle_, both.send.is_there() ? both.send.data() : nullptr,
                               in_place ? const_cast<void*>(UCFT_IN_PLACE) : both.receive.data(), counts.data(), type,
                               root, address_of(options), request);
@@ -420,7 +419,7 @@ std::shared_ptr<Request> Communicator::gather(py::object send, py::object receiv
     held->send = View(send, "send", false, dtype);
     receive = py::none();
   }
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     const bool in_place = !all.send.is_there();
     return ucft_gather_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(),
                             all.receive.is_there() ? all.receive.data() : nullptr,
@@ -433,7 +432,7 @@ std::shared_ptr<Request> Communicator::allgather(py::object send, py::object rec
   auto held = std::make_unique<Held>();
   const auto ranks = static_cast<std::uint64_t>(size_);
   hold_blocks(send, receive, dtype, *held);
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     return ucft_allgather_init(handle_, !all.send.is_there() ? UCFT_IN_PLACE : all.send.data(), all.receive.data(),
                                all.receive.count() / ranks, all.receive.dtype(), address_of(options), request);
   });
@@ -465,7 +464,7 @@ std::shared_ptr<Request> Communicator::gatherv(py::object send, py::object recei
                                                OptionsOf options) {
   auto held = std::make_unique<Held>();
   const bool gives = hold_blocks(send, receive, counts, displacements, root == rank(), dtype, *held);
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     return ucft_gatherv_init(handle_, gives ? all.send.data() : UCFT_IN_PLACE,
                              all.receive.is_there() ? all.receive.data() : nullptr, counts.data(),
                              displacements ? displacements->data() : nullptr,
@@ -479,7 +478,7 @@ std::shared_ptr<Request> Communicator::allgatherv(py::object send, py::object re
                                                   OptionsOf options) {
   auto held = std::make_unique<Held>();
   const bool gives = hold_blocks(send, receive, counts, displacements, true, dtype, *held);
-  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     return ucft_allgatherv_init(handle_, gives ? all.send.data() : UCFT_IN_PLACE, all.receive.data(), counts.data(),
                                 displacements ? displacements->data() : nullptr, all.receive.dtype(),
                                 address_of(options), request);
@@ -493,7 +492,7 @@ std::shared_ptr<Request> Communicator::agree(std::uint64_t flags, OptionsOf opti
 }
 
 std::shared_ptr<Request> Communicator::barrier(OptionsOf options) {
-  return start(std::make_unique<Held>(), py::none(), false, [&](Held&, ucft_request_h* request) {
+  return start(std::make_unique<Held>(), py::none(), [&](Held&, ucft_request_h* request) {
     return ucft_barrier_init(handle_, address_of(options), request);
   });
 }
@@ -501,13 +500,37 @@ std::shared_ptr<Request> Communicator::barrier(OptionsOf options) {
 std::shared_ptr<Request> Communicator::gossip(py::object send, py::object receive,
                                               const std::optional<GossipOptions>& options, TypeOf dtype) {
   auto held = std::make_unique<Held>();
+  held->kind = Kind::gossip;
   send = with_buffer(send, "send");
   held->send = View(send, "send", false, dtype);
   if (receive.is_none()) receive = new_array(send, 0);
   held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
-  return start(std::move(held), receive, true, [&](Held& all, ucft_request_h* request) {
+  return start(std::move(held), receive, [&](Held& all, ucft_request_h* request) {
     return ucft_gossip_allreduce_init(handle_, all.send.data(), all.receive.data(), all.receive.count(),
                                       all.receive.dtype(), options ? &*options : nullptr, request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::send(py::object values, std::int32_t destination, std::int32_t tag,
+                                            TypeOf dtype) {
+  require(!values.is_none() && !py::isinstance<InPlace>(values), "values: there must be an array");
+  auto held = std::make_unique<Held>();
+  held->kind = Kind::send;
+  held->destination = destination;
+  values = with_buffer(values, "values");
+  held->send = View(values, "values", false, dtype);
+  return start(std::move(held), py::none(), [&](Held& all, ucft_request_h* request) {
+    return ucft_send_init(handle_, all.send.data(), all.send.count(), all.send.dtype(), destination, tag, request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::receive(py::object out, std::int32_t source, std::int32_t tag, TypeOf dtype) {
+  require(!out.is_none(), "out: there must be an array, as the length of the message isn't known");
+  auto held = std::make_unique<Held>();
+  held->kind = Kind::receive;
+  held->receive = View(out, "out", true, dtype);
+  return start(std::move(held), out, [&](Held& all, ucft_request_h* request) {
+    return ucft_recv_init(handle_, all.receive.data(), all.receive.count(), all.receive.dtype(), source, tag, request);
   });
 }
 

@@ -2,6 +2,7 @@
 // sentence.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "ucft/ucft.h"
@@ -11,6 +12,8 @@ namespace ucft::python {
 // Of the last failing call of this thread. Needs the GIL.
 [[noreturn]] void raise(ucft_status_t status);
 [[noreturn]] void raise(ucft_status_t status, const std::string& explanation);
+// With .rank: the other one of a send or receive.
+[[noreturn]] void raise(ucft_status_t status, const std::string& explanation, std::int32_t rank);
 
 inline void raise_unless_ok(ucft_status_t status) {
   if (status != UCFT_OK) raise(status);

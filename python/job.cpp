@@ -32,18 +32,18 @@ bool is_in_use(const Held& held) {
 const std::string no_room =
     "too many operations are in flight on its communicator, here or on another rank, for it to begin";
 
-// The culprits in ucft_wait's sentence about a late operation: "it waits for rank 2 ...", with a colon before it; or
-// nothing.
+// The culprits in ucft_wait's sentence about a late operation, with a colon before them; or nothing. Of a collective:
+// "it waits for rank 2 ...". Of a message, which has them before the time: "a receive from rank 2 of tag 0: it ...".
 std::string culprits() {
   const std::string sentence = ucft_last_error();
-  const auto begin = sentence.find(" us: ");
-  return begin == std::string::npos ? "" : ": " + sentence.substr(begin + 5);
+  const auto time = sentence.find(" is still in progress after "), end = sentence.find(" us", time);
+  if (time == std::string::npos || end == std::string::npos) return "";
+  const std::string before = sentence.starts_with("operation ") ? "" : ": " + sentence.substr(0, time);
+  return before + sentence.substr(end + 3);
 }
 
 // Whether ranks must post the two in the same order.
-bool are_in_order(const Held& one, const Held& other) {
-  return one.comm == other.comm && one.is_gossip == other.is_gossip;
-}
+bool are_in_order(const Held& one, const Held& other) { return one.comm == other.comm && one.kind == other.kind; }
 
 // Whether this thread is in an operator of the caller's: objects may be collected there, requests among them, and
 // nothing in it may call ucft.
@@ -276,13 +276,8 @@ void Context::collect() {
 
 // ---- requests -------------------------------------------------------------------------------------------------------
 
-Request::Request(std::shared_ptr<Context> context, std::int32_t ranks, std::unique_ptr<Held> held, py::object value,
-                 bool is_gossip)
-    : context_(std::move(context)),
-      ranks_(ranks),
-      held_(std::move(held)),
-      value_(std::move(value)),
-      is_gossip_(is_gossip) {}
+Request::Request(std::shared_ptr<Context> context, std::int32_t ranks, std::unique_ptr<Held> held, py::object value)
+    : context_(std::move(context)), ranks_(ranks), held_(std::move(held)), value_(std::move(value)) {}
 
 Request::~Request() {
   context_->remove(this);
@@ -302,7 +297,19 @@ void Request::raise_if_failed(ucft_status_t status) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
     throw py::error_already_set();
   }
+  if (status == UCFT_ERR_PEER_FAILED || status == UCFT_ERR_TRUNCATED) {
+    const std::string why = ucft_last_error();
+    raise(status, why, held_->kind == Kind::send ? held_->destination : received().source);
+  }
   raise_unless_ok(status);
+}
+
+// Of a receive that is complete.
+Received Request::received() const {
+  Received got;
+  raise_unless_ok(without_gil([&] { return ucft_request_received(held_->handle, &got); }));
+  got.value = value_;
+  return got;
 }
 
 bool Request::is_pending() const {
@@ -392,7 +399,7 @@ py::object Request::run(View send, View receive, py::object value) {
 }
 
 py::object Request::result() {
-  if (is_gossip_) {
+  if (held_->kind == Kind::gossip) {
     GossipResult got;
     raise_unless_ok(without_gil([&] { return ucft_gossip_result(held_->handle, &got); }));
     got.value = value_;
@@ -400,12 +407,15 @@ py::object Request::result() {
   }
   ucft_result_t got = UCFT_RESULT_INIT;
   raise_unless_ok(without_gil([&] { return ucft_request_result(held_->handle, &got); }));
-  raise_unless_ok(got.status);
+  if (got.status != UCFT_OK)  // whose sentence may be long gone
+    raise_if_failed(without_gil([this] { return ucft_test(held_->handle); }));
+  if (held_->kind == Kind::send) return py::none();
+  if (held_->kind == Kind::receive) return py::cast(received());
   return result_of(got, held_->handle, value_, ranks_);
 }
 
 py::object Request::estimate() {
-  require(is_gossip_, "estimate: of gossip only");
+  require(held_->kind == Kind::gossip, "estimate: of gossip only");
   const py::object values = new_array(value_, 0);
   const View view(values, "values", true, held_->receive.dtype());
   double error = 0;
@@ -414,7 +424,7 @@ py::object Request::estimate() {
 }
 
 std::uint32_t Request::contributors() {
-  require(is_gossip_, "contributors: of gossip only");
+  require(held_->kind == Kind::gossip, "contributors: of gossip only");
   std::uint32_t contributors = 0;
   raise_unless_ok(ucft_gossip_contributors(held_->handle, &contributors));
   return contributors;

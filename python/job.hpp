@@ -3,10 +3,12 @@
 // Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for
 // it. Ownership: a request and a communicator keep their context, and a request keeps the buffers that it was given. A
 // request that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is
-// complete. Leaving the job waits for those, and for requests in progress that the program still holds.
+// complete. (A receive is cancelled, unless a message is for it already.) Leaving the job waits for those, and for
+// requests in progress that the program still holds.
 //
 // An operation that ucft has no room for yet is deferred. Its context posts it when others are complete and this rank
-// is inside a call. Operations behind it on the same communicator wait, too, as ranks must agree on the order.
+// is inside a call. Operations of its kind behind it on the same communicator wait, too, as ranks must agree on the
+// order. Sends and receives have no part in that order, and always have room: they are posted at once.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -43,11 +45,15 @@ struct UserOperator {
   static void call(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void* arg);
 };
 
+// Collectives are matched among themselves, and so are gossip operations.
+enum class Kind : std::uint8_t { collective, gossip, send, receive };
+
 // The memory that ucft reads and writes until an operation is complete.
 struct Held {
   ucft_request_h handle = UCFT_REQUEST_NULL;
   ucft_comm_h comm = UCFT_COMM_NULL;
-  bool is_gossip = false;           // these are matched among themselves
+  Kind kind = Kind::collective;
+  std::int32_t destination = -1;    // of a send
   bool is_deferred = false;         // posted by the program, but not by its context yet
   ucft_status_t refused = UCFT_OK;  // what the context was told when it posted it at last
   std::string why;
@@ -128,12 +134,17 @@ struct GossipResult : ucft_gossip_result_t {
   py::object value;
 };
 
+// value: the array that the message is in.
+struct Received : ucft_received_t {
+  Received() : ucft_received_t UCFT_RECEIVED_INIT {}
+  py::object value;
+};
+
 struct InPlace {};  // instead of what is sent
 
 class Request {
  public:
-  Request(std::shared_ptr<Context> context, std::int32_t ranks, std::unique_ptr<Held> held, py::object value,
-          bool is_gossip);
+  Request(std::shared_ptr<Context> context, std::int32_t ranks, std::unique_ptr<Held> held, py::object value);
   ~Request();
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -152,13 +163,13 @@ class Request {
  private:
   void raise_if_failed(ucft_status_t status);
   void raise_if_refused() const;
+  Received received() const;
   ucft_status_t look(std::uint64_t limit_us, Pause& pause);
 
   std::shared_ptr<Context> context_;
   const std::int32_t ranks_;
   std::unique_ptr<Held> held_;
   py::object value_;
-  bool is_gossip_;
 };
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
@@ -211,6 +222,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> barrier(OptionsOf options);
   std::shared_ptr<Request> gossip(py::object send, py::object receive, const std::optional<GossipOptions>& options,
                                   TypeOf dtype);
+  std::shared_ptr<Request> send(py::object values, std::int32_t destination, std::int32_t tag, TypeOf dtype);
+  std::shared_ptr<Request> receive(py::object out, std::int32_t source, std::int32_t tag, TypeOf dtype);
 
   // allreduce(...)->wait() for two arrays. It uses the request of the last time if all is as it was then: making one
   // takes longer than a small allreduce.
@@ -239,10 +252,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
                                    OptionsOf options);
   // Runs init (a call of ucft that makes held->handle) without the GIL.
   template <class Init>
-  std::shared_ptr<Request> make(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init);
+  std::shared_ptr<Request> make(std::unique_ptr<Held> held, py::object value, Init init);
   // And posts the request.
   template <class Init>
-  std::shared_ptr<Request> start(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init);
+  std::shared_ptr<Request> start(std::unique_ptr<Held> held, py::object value, Init init);
 
   std::shared_ptr<Context> context_;
   ucft_comm_h handle_;

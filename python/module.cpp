@@ -256,6 +256,15 @@ void bind_values(py::module_& m) {
       .def_readonly("messages", &GossipResult::messages)
       .def_readonly("answer", &GossipResult::answer)
       .def_readonly("path", &GossipResult::path);
+  m.attr("ANY_SOURCE") = UCFT_ANY_SOURCE;
+  py::class_<Received>(m, "Received", "The message that a receive got (ucft.h: ucft_received_t).")
+      .def_readonly("value", &Received::value, "the array that it is in: its first `count` elements")
+      .def_readonly("source", &Received::source)
+      .def_readonly("tag", &Received::tag)
+      .def_readonly("count", &Received::count, "elements")
+      .def("__repr__", [](const Received& self) {
+        return fmt::format("<ucft.Received: {} elements of rank {}, tag {}>", self.count, self.source, self.tag);
+      });
 }
 
 // The waiting form of a method that starts.
@@ -319,11 +328,12 @@ void bind_classes(py::module_& m) {
       .def("post", &Request::post, "Starts it again, once it is complete, on the same arrays.")
       .def("test", &Request::test,
            "Whether it is complete; lets operations advance. Raises what the operation failed of.")
-      .def("wait", &Request::wait, py::arg("timeout") = py::none(),
-           "The Result. timeout: seconds; then TimedOutError, and it goes on. Other threads run meanwhile, and Ctrl-C "
-           "works: it is\n"
-           "left to the context then.")
-      .def("result", &Request::result, "The Result of the last completed post.")
+      .def(
+          "wait", &Request::wait, py::arg("timeout") = py::none(),
+          "The Result; of a receive: the Received; of a send: None. timeout: seconds; then TimedOutError, and it goes\n"
+          "on. Other threads run meanwhile, and Ctrl-C works: it is left to the context then. A receive that is\n"
+          "dropped is cancelled.")
+      .def("result", &Request::result, "What wait() returns, of the last completed post.")
       .def("contributors", &Request::contributors, "Of gossip: how many ranks' data are in the last estimate.")
       .def("estimate", &Request::estimate, "Of gossip: (values, error), what this rank thinks of the aggregate now.");
 
@@ -453,6 +463,27 @@ void bind_classes(py::module_& m) {
                  doc("An all-reduce by gossip: the average (or sum) of float or double arrays, with a measured bound "
                      "of its error."),
                  py::arg("send"), recv, options, dtype);
+  const auto tag = py::arg("tag") = 0;
+  const char* const own_type =
+      "dtype: instead of what the buffer says of its elements, e.g. FLOAT_INT32 for a structured array.\n";
+  bind_operation(
+      communicator, "send", &Communicator::send, waiting(&Communicator::send),
+      doc("Sends values to one rank, under a tag. Complete, with None, once values may be changed again.", false,
+          "values: anything with a buffer, C-contiguous; a number or a list becomes a NumPy array.\n") +
+          own_type +
+          "Up to 16 KiB it does not wait for its receive, unless 256 KiB lie unreceived there. "
+          "PeerFailedError: the\ndestination has failed, or has left.\n",
+      py::arg("values"), py::arg("destination"), tag, dtype);
+  bind_operation(
+      communicator, "recv", &Communicator::receive, waiting(&Communicator::receive),
+      doc("A Received: the message of that source and tag that was sent first.", false,
+          "out: a writable array. The message may be shorter, and its type is not compared.\n"
+          "source: a rank, or ANY_SOURCE.\n") +
+          own_type +
+          "PeerFailedError: the source has failed, or has left, and no message of it is here; of ANY_SOURCE once for "
+          "each rank\nthat has failed. TruncatedError: the message is longer than out, and lost; out is as it was. "
+          "Both have the rank.\nA receive that is dropped, or interrupted, is cancelled.\n",
+      py::arg("out"), py::arg("source") = UCFT_ANY_SOURCE, tag, dtype);
 
   py::class_<Context, std::shared_ptr<Context>>(m, "Context", "One rank of a job.")
       .def(

@@ -115,6 +115,7 @@ nlohmann::json line_of(const JobView& job, const RankView& view) {
                       {"mailboxes", view.mailboxes},
                       {"mailbox_bytes", view.mailbox_bytes},
                       {"text", job.words_about(view.rank)}};
+  if (!view.waits_in.empty()) line["waits_in"] = view.waits_in;
   if (!view.activity.empty()) line["inside"] = view.activity;
   line["communicators"] = nlohmann::json::array();
   for (const auto& [communicator, part] : view.parts) {
@@ -188,10 +189,13 @@ std::string rows_of(const JobView& job, const RankView& view, Doing does, const 
     if (!awaited.empty()) shown.push_back({part->first, std::move(awaited)});
     if (newest == view.parts.end() || part->second.posted_at_ns > newest->second.posted_at_ns) newest = part;
   }
-  if (shown.empty() && newest != view.parts.end()) shown.push_back({newest->first, {}});
+  if (shown.empty() && newest != view.parts.end() && view.waits_in.empty()) shown.push_back({newest->first, {}});
   std::string text, rank = fmt::format("{}", view.rank), pid = fmt::format("{}", view.pid);
   std::string state = shortened(state_of(view, does), 10);
-  if (shown.empty()) return fmt::format(row, rank, pid, state, "-", "-", "-", "");
+  if (shown.empty() || !view.waits_in.empty()) {
+    text = fmt::format(row, rank, pid, state, "-", view.waits_in.empty() ? "-" : shortened(view.waits_in, 27), "-", "");
+    rank = pid = state = "";
+  }
   for (const auto& [communicator, awaited] : shown) {
     const std::string last = job.last_posted(view.rank, communicator);
     const std::optional<double> since = seconds_since(view.parts.at(communicator).posted_at_ns, job);

@@ -162,6 +162,7 @@ class Bare {
   void scatter(std::span<const T>, std::span<T>) { std::abort(); }
   void alltoall(std::span<const T>, std::span<T>) { std::abort(); }
   void alltoallv(std::span<const T>, std::span<T>) { std::abort(); }
+  void sendrecv(std::span<const T>, std::span<T>) { std::abort(); }
   void scan(std::span<const T>, std::span<T>) { std::abort(); }
   void exscan(std::span<const T>, std::span<T>) { std::abort(); }
   void barrier() { std::abort(); }

@@ -38,6 +38,7 @@ class Direct {
         root_(arguments.root),
         is_root_(world.rank == arguments.root),
         ranks_(static_cast<std::size_t>(world.size)),
+        partner_(partner_of(world.rank)),
         world_(world) {
     ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
     params.oob = {exchange,
@@ -106,6 +107,12 @@ class Direct {
         ucft_reduce_scatter(comm_, send.data(), recv.data(), recv.size(), dtype_, op_, nullptr, nullptr);
     if (status != UCFT_OK) expect_ok("ucft_reduce_scatter", status);
   }
+  void sendrecv(std::span<const T> send, std::span<T> recv) const {
+    const bool is_first = partner_ % 2 == 1;
+    if (is_first) expect_ok("ucft_send", ucft_send(comm_, send.data(), send.size(), dtype_, partner_, 0));
+    expect_ok("ucft_recv", ucft_recv(comm_, recv.data(), recv.size(), dtype_, partner_, 0, nullptr));
+    if (!is_first) expect_ok("ucft_send", ucft_send(comm_, send.data(), send.size(), dtype_, partner_, 0));
+  }
   void barrier() const {
     const ucft_status_t status = ucft_barrier(comm_, nullptr, nullptr);
     if (status != UCFT_OK) expect_ok("ucft_barrier", status);
@@ -117,6 +124,7 @@ class Direct {
   const int root_;
   const bool is_root_;
   const std::size_t ranks_;
+  const int partner_;
   const World world_;
   OwnCounts counts_;
   ucft_context_h context_ = UCFT_CONTEXT_NULL;

@@ -138,6 +138,13 @@ class Mpi {
   void reduce_scatter(std::span<const T> send, std::span<T> recv) const {
     MPI_Reduce_scatter_block(send.data(), recv.data(), count_of(recv), type_, op_, MPI_COMM_WORLD);
   }
+  void sendrecv(std::span<const T> send, std::span<T> recv) const {
+    const int partner = partner_of(world_.rank);
+    const bool is_first = partner > world_.rank;
+    if (is_first) MPI_Send(send.data(), count_of(send), type_, partner, 0, MPI_COMM_WORLD);
+    MPI_Recv(recv.data(), count_of(recv), type_, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (!is_first) MPI_Send(send.data(), count_of(send), type_, partner, 0, MPI_COMM_WORLD);
+  }
   void barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
 
  private:

@@ -35,7 +35,7 @@ inline World join_world() {
 //   begin_row(count)                 a payload of so many elements follows, on all ranks
 //   allreduce(send, recv), reduce(send, recv), broadcast(recv), allgather(send, recv), gather(send, recv),
 //   reduce_scatter(send, recv), scatter(send, recv), alltoall(send, recv), alltoallv(send, recv), scan(send, recv),
-//   exscan(send, recv), barrier()      spans
+//   exscan(send, recv), sendrecv(send, recv), barrier()      spans
 template <template <class> class Library, Element T>
 class Perftest {
  public:
@@ -105,6 +105,7 @@ class Perftest {
       case Test::alltoallv: library_.alltoallv(send_, recv_); break;
       case Test::scan: library_.scan(send_, recv_); break;
       case Test::exscan: library_.exscan(send_, recv_); break;
+      case Test::sendrecv: library_.sendrecv(send_, recv_); break;
       case Test::barrier: library_.barrier(); break;
     }
   }
@@ -138,6 +139,7 @@ class Perftest {
         result.contributors -= ranks_left_out(arguments_.test, world_.rank, world_.size);
         verdict = checker_.check_prefix(recv_, operation_, result, arguments_.test == Test::scan);
         break;
+      case Test::sendrecv: verdict = checker_.check_copy(recv_, operation_, partner_of(world_.rank)); break;
       case Test::barrier: verdict.complaint = check_barrier(); break;
     }
     tally_.add_contributors(result.contributors + ranks_left_out(arguments_.test, world_.rank, world_.size));

@@ -69,7 +69,9 @@ typedef enum UCFT_OF_INT {
   UCFT_ERR_THREAD = -13,           /* another thread, or a callback, is inside the same context            */
   UCFT_ERR_FORKED = -14,           /* this process is a fork of the one that created the context           */
   UCFT_ERR_TRANSPORT = -15,        /* UCX reported an error; ucft_last_error() has its words                 */
-  UCFT_ERR_UNSUPPORTED = -16       /* a value that this version does not have                               */
+  UCFT_ERR_UNSUPPORTED = -16,      /* a value that this version does not have                               */
+  UCFT_ERR_PEER_FAILED = -17,      /* the other rank of a send or receive has failed, or has left           */
+  UCFT_ERR_TRUNCATED = -18         /* a message is longer than the receive that it was sent to: it is lost  */
 } ucft_status_t;
 
 /* The name of a status, e.g. "UCFT_ERR_BUSY". Never NULL. Any thread. */
@@ -594,6 +596,49 @@ UCFT_API ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t*
  * uniform, whatever options.uniform is: a rank that has returned, and dies then, has had what the survivors have. */
 UCFT_API ucft_status_t ucft_agree(ucft_comm_h comm, uint64_t* flags, const ucft_coll_options_t* options,
                                   ucft_result_t* result);
+
+/* Sends and receives, between two ranks of a communicator. */
+#define UCFT_ANY_SOURCE (-1)
+
+/* The message that a receive got. */
+typedef struct {
+  size_t struct_size;
+  int32_t source; /* of UCFT_ERR_PEER_FAILED: the rank that has failed, or has left */
+  int32_t tag;
+  uint64_t count; /* whole elements; 0 if the receive has failed */
+} ucft_received_t;
+
+#define UCFT_RECEIVED_INIT \
+  { sizeof(ucft_received_t), -1, 0, 0 }
+
+/* Sends count elements to one rank, under a tag. Returns when send may be changed again. A message of up to 16 KiB does
+ * not wait for its receive. It may wait until the destination is in a call that waits or tests, or in ucft_progress.
+ * A longer message waits for its receive. So does each one to a rank where 256 KiB of the sender's lie unreceived.
+ * UCFT_ERR_PEER_FAILED: the destination has failed, or has left the communicator; ucft_last_error() names it. A send
+ * that has succeeded does not say that the message was received.
+ * A rank may send to itself. Sends and receives are not ordered with collectives. */
+UCFT_API ucft_status_t ucft_send(ucft_comm_h comm, const void* send, uint64_t count, ucft_dtype_t dtype,
+                                 int32_t destination, int32_t tag);
+
+/* Receives a message of that source and tag: of several, the one that was sent first. It may be shorter than count
+ * elements, and its type is not compared. received says whose it was and how long; may be NULL.
+ * UCFT_ERR_TRUNCATED: the message is longer. It is lost, recv is as it was, and the send has succeeded.
+ * UCFT_ERR_PEER_FAILED: the source has failed, or has left, and no message of it is here. Messages that it had sent
+ * before are received first. Between hosts those may be lost that were on their way when it died.
+ * UCFT_ANY_SOURCE: a message of any rank, this one included. Where none is here it ends with UCFT_ERR_PEER_FAILED once
+ * for each rank that has failed since, and received->source names it. The next receive goes on. Where all other ranks
+ * have failed or left each such receive ends so. */
+UCFT_API ucft_status_t ucft_recv(ucft_comm_h comm, void* recv, uint64_t count, ucft_dtype_t dtype, int32_t source,
+                                 int32_t tag, ucft_received_t* received);
+
+/* Their nonblocking and persistent forms: see below. */
+UCFT_API ucft_status_t ucft_send_init(ucft_comm_h comm, const void* send, uint64_t count, ucft_dtype_t dtype,
+                                      int32_t destination, int32_t tag, ucft_request_h* request);
+/* The same of a receive. ucft_request_free cancels one that is posted, as long as no message is for it. */
+UCFT_API ucft_status_t ucft_recv_init(ucft_comm_h comm, void* recv, uint64_t count, ucft_dtype_t dtype, int32_t source,
+                                      int32_t tag, ucft_request_h* request);
+/* Which message a receive that is complete has got. UCFT_ERR_STATE: it is not complete, or is no receive. */
+UCFT_API ucft_status_t ucft_request_received(ucft_request_h request, ucft_received_t* received);
 
 /* Nonblocking and persistent forms: init checks the arguments, ucft_post starts the operation (again and again, if you
  * like), ucft_test or ucft_wait completes it. With a user operator: ucft_operator_t. */

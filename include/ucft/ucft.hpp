@@ -254,6 +254,15 @@ struct Result {
   bool ok() const noexcept { return status == UCFT_OK; }
 };
 
+// Of a receive. source: of UCFT_ERR_PEER_FAILED the rank that is dead.
+struct Received {
+  ucft_status_t status = UCFT_INPROGRESS;
+  std::int32_t source = -1, tag = 0;
+  std::uint64_t count = 0;  // elements
+
+  bool ok() const noexcept { return status == UCFT_OK; }
+};
+
 // A rank of a communicator as it is seen from another one: see ucft_rank_sight_t.
 struct RankSight {
   ucft_rank_state_t state = UCFT_RANK_UNKNOWN;
@@ -470,6 +479,13 @@ class Request {
     const ucft_status_t status = ucft_request_result(get(), reader_.fresh());
     internal::throw_if_wrong_use(status);
     return reader_.result(reader_.status());
+  }
+
+  // Of a receive that is complete.
+  Received received() {
+    ucft_received_t got = UCFT_RECEIVED_INIT;
+    internal::throw_if_wrong_use(ucft_request_received(get(), &got));
+    return {this->result().status, got.source, got.tag, got.count};
   }
 
   // Of a gossip operation: this rank's estimate of the aggregate now, into `values`, and the error to be expected.
@@ -705,6 +721,24 @@ class Communicator {
                                   dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
   }
 
+  // Of the elements of values, to one rank. UCFT_ERR_PEER_FAILED: that rank is dead, or has left.
+  template <Elements Send>
+  ucft_status_t send(const Send& values, std::int32_t destination, std::int32_t tag = 0) {
+    const ucft_status_t status = ucft_send(get(), internal::data_of(values), internal::size_of(values),
+                                           dtype_of<ElementOf<Send>>(), destination, tag);
+    internal::throw_if_wrong_use(status);
+    return status;
+  }
+  // From one rank, or UCFT_ANY_SOURCE: up to as many elements as there are.
+  template <WritableElements Receive>
+  Received recv(Receive&& values, std::int32_t source, std::int32_t tag = 0) {
+    ucft_received_t got = UCFT_RECEIVED_INIT;
+    const ucft_status_t status = ucft_recv(get(), internal::data_of(values), internal::size_of(values),
+                                           dtype_of<ElementOf<Receive>>(), source, tag, &got);
+    internal::throw_if_wrong_use(status);
+    return {status, got.source, got.tag, got.count};
+  }
+
   // See ucft_agree: flags becomes the AND of the flags of all that have contributed.
   Result agree(std::uint64_t& flags, const Options& options = {}) {
     return finish(ucft_agree(get(), &flags, &options, reader_.fresh()));
@@ -815,6 +849,20 @@ class Communicator {
                                                   &handle));
     return Request(handle, size_);
   }
+  template <LastingElements Send>
+  Request send_init(Send&& values, std::int32_t destination, std::int32_t tag = 0) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_send_init(get(), internal::data_of(values), internal::size_of(values),
+                                             dtype_of<ElementOf<Send>>(), destination, tag, &handle));
+    return Request(handle, size_);
+  }
+  template <WritableElements Receive>
+  Request recv_init(Receive&& values, std::int32_t source, std::int32_t tag = 0) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_recv_init(get(), internal::data_of(values), internal::size_of(values),
+                                             dtype_of<ElementOf<Receive>>(), source, tag, &handle));
+    return Request(handle, size_);
+  }
   template <LastingElements Send, WritableElements Receive>
   Request scan_init(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
     const void* from = input(send, recv);
@@ -911,6 +959,14 @@ class Communicator {
   Request ialltoallv(Send&& send, std::span<const std::uint64_t> send_counts, Receive&& recv,
                      std::span<const std::uint64_t> recv_counts, const Options& options = {}) {
     return posted(alltoallv_init(send, send_counts, recv, recv_counts, options));
+  }
+  template <LastingElements Send>
+  Request isend(Send&& values, std::int32_t destination, std::int32_t tag = 0) {
+    return posted(send_init(values, destination, tag));
+  }
+  template <WritableElements Receive>
+  Request irecv(Receive&& values, std::int32_t source, std::int32_t tag = 0) {
+    return posted(recv_init(values, source, tag));
   }
   template <LastingElements Send, WritableElements Receive>
   Request iscan(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {

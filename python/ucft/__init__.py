@@ -8,8 +8,9 @@
     result = world.allreduce(x)               # the sum of all ranks; in place: world.allreduce(x, x)
     print(result.value[0], result.contributors, result.missing)
 
-A rank that dies raises nothing: it is in `result.missing` and `world.failed`. What does raise is ucft.Error with a
-class for each status; docs/python.md tells what may be used by which thread.
+A rank that dies raises nothing in a collective: it is in `result.missing` and `world.failed`. A send to it, or a recv
+from it, raises ucft.PeerFailedError. Each error is a ucft.Error, with a class for each status; docs/python.md tells
+what may be used by which thread.
 """
 import asyncio as _asyncio
 import atexit as _atexit
@@ -21,14 +22,14 @@ import weakref as _weakref
 from . import _ucft
 from ._errors import (BusyError, ClosedError, Error, ExcludedError, ForkedError, InvalidParamError, MismatchError,
                       NoMemoryError,
-                      PartitionError, RootFailedError, StartUpError, StateError, ThreadError, TimedOutError,
-                      TooManyFailuresError,
-                      TransportError, UnsupportedError)
-from ._ucft import (IN_PLACE, Accumulator, Collective, Communicator, InPlace, Correction, DType, Failure, FailureInfo,
-                    FailureKind, GossipAggregate,
+                      PartitionError, PeerFailedError, RootFailedError, StartUpError, StateError, ThreadError,
+                      TimedOutError, TooManyFailuresError,
+                      TransportError, TruncatedError, UnsupportedError)
+from ._ucft import (ANY_SOURCE, IN_PLACE, Accumulator, Collective, Communicator, InPlace, Correction, DType, Failure,
+                    FailureInfo, FailureKind, GossipAggregate,
                     GossipAlgorithm, GossipAnswer, GossipOptions, GossipPath, GossipResult, GossipStop, GossipTopology,
                     Numbering,
-                    Op, Options, RankState, Request, Result, Sight, Tree, __version__)
+                    Op, Options, RankState, Received, Request, Result, Sight, Tree, __version__)
 
 for _enumeration in (DType, Op):
     for _name, _value in _enumeration.__members__.items():

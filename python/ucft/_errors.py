@@ -73,6 +73,20 @@ class UnsupportedError(Error, NotImplementedError):
     """A value that this version does not know."""
 
 
+class PeerFailedError(Error):
+    """The other rank of a send or receive has failed, or has left."""
+
+    rank = -1
+    """That rank's number in the communicator."""
+
+
+class TruncatedError(Error):
+    """A message is longer than the receive that it was sent to: it is lost."""
+
+    rank = -1
+    """The number of the rank that has sent it, in the communicator."""
+
+
 _NAMES = {
     -1: ("INVALID_PARAM", InvalidParamError), -2: ("NO_MEMORY", NoMemoryError), -3: ("BUSY", BusyError),
     -4: ("TIMED_OUT", TimedOutError), -5: ("ROOT_FAILED", RootFailedError),
@@ -81,6 +95,7 @@ _NAMES = {
     -10: ("STARTUP", StartUpError), -11: ("CLOSED", ClosedError), -12: ("STATE", StateError),
     -13: ("THREAD", ThreadError),
     -14: ("FORKED", ForkedError), -15: ("TRANSPORT", TransportError), -16: ("UNSUPPORTED", UnsupportedError),
+    -17: ("PEER_FAILED", PeerFailedError), -18: ("TRUNCATED", TruncatedError),
 }
 for _code, (_name, _class) in _NAMES.items():
     _class.status, _class.code = "UCFT_ERR_" + _name, _code

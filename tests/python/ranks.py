@@ -3,6 +3,7 @@ exit code."""
 import array
 import asyncio
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -88,7 +89,6 @@ def without_numpy(world=None):
 def exact_sums():
     from fractions import Fraction
     import math
-    import pickle
     world = ucft.init()
     me, n = world.rank, world.size
     for dtype in (np.float32, np.float64):
@@ -313,10 +313,217 @@ def refused():
     refuse(["in place", "root"], world.gatherv, ucft.IN_PLACE, x, [1] * world.size, (world.rank + 1) % world.size)
     refuse(["rank 1", "doesn't fit"], world.allgatherv, x, np.zeros(4), [4] + [1] * (world.size - 1))
     refuse(["timeout"], world.ibarrier().wait, timeout=-1.0)
+    refuse([f"destination is {world.size}"], world.send, x, world.size)
+    refuse(["destination is -1"], world.send, x, ucft.ANY_SOURCE)
+    refuse([f"source is {world.size}", "ANY_SOURCE"], world.recv, x, world.size)
+    refuse(["source is -2"], world.irecv, x, -2)
+    refuse(["values", "contiguous"], world.send, x[:, 1], 0)
+    refuse(["values", "format 'O'"], world.isend, ["a", None], 0)
+    for nothing in (None, ucft.IN_PLACE):
+        refuse(["values", "array"], world.send, nothing, 0)
+    refuse(["out", "length"], world.recv, None)
+    refuse(["out"], world.recv, readonly)
+    for constant in (1.0, [1.0], ucft.IN_PLACE):
+        refuse(["out", "can't be written"], world.irecv, constant)
+    refuse(["out", "no whole number"], world.recv, bytearray(9), dtype=ucft.DOUBLE)
+    refuse(["estimate", "gossip"], world.isend(1, world.rank).estimate)
+    world.recv(np.zeros(1), world.rank)
+    raises(TypeError, [], world.send, x)
+    raises(TypeError, [], world.send, x, "0")
+    raises(TypeError, [], world.recv)
+    raises(TypeError, [], world.recv, x, 0, 2 ** 31)
     raises(ucft.Error, ["UCFT_MIN", "COMPLEX_DOUBLE"], world.allreduce, x.astype(complex), op=ucft.MIN)
     raises(TypeError, ["no option 'ff'"], ucft.Options, ff=1)
     raises(TypeError, [], world.allreduce)
     assert world.allreduce(1).value == world.size  # nothing of it was sent
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+def messages():
+    world = ucft.init()
+    me, n = world.rank, world.size
+    after, before = (me + 1) % n, (me - 1) % n  # alone: this rank itself
+
+    def exchange(values, out, tag=0, **named):
+        sent = world.isend(values, after, tag, **named)
+        got = world.recv(out, before, tag, **named)
+        assert sent.wait() is None and sent.test() and sent.result() is None
+        assert got.value is out and (got.source, got.tag) == (before, tag), got
+        return got
+
+    for dtype in "b B h H i I l L q Q e f d F D ?".split():
+        for count in (0, 1, 30, 2000, 2100, 40000):
+            out = np.full(count + 3, 7).astype(dtype)
+            assert exchange((np.arange(count) % 5 + me).astype(dtype), out, count).count == count
+            assert (out[:count] == (np.arange(count) % 5 + before).astype(dtype)).all(), (dtype, count)
+            assert (out[count:] == np.full(3, 7).astype(dtype)).all(), (dtype, count)
+    for values, expected in ((me + 0.5, [before + 0.5]), ([me, 2.5], [before, 2.5]), (np.full((2, 3), me + 1.0), None)):
+        out = np.zeros((2, 3))
+        got = exchange(values, out)
+        assert out.ravel()[:got.count].tolist() == (expected or [before + 1.0] * 6) and repr(got) == \
+            f"<ucft.Received: {got.count} elements of rank {before}, tag 0>"
+    words = np.zeros(4, "f4")  # types are not compared
+    assert exchange(np.array([me, 1], "f4"), words.view("u1")).count == 8 and words.tolist() == [before, 1, 0, 0]
+    pair = np.array([(0.5, me)], dtype=[("value", "f4"), ("location", "i4")])
+    assert exchange(pair.copy(), pair, dtype=ucft.FLOAT_INT32).count == 1 and pair.tolist() == [(0.5, before)]
+    total = ucft.Accumulator()
+    assert exchange(ucft.Accumulator().add(me + 0.25), total).count == 1 and total.value() == before + 0.25
+
+    for i in range(20):  # those of one tag in their order, and tags in any
+        world.send([i, me], after, i % 3)
+    out = np.zeros(2, "i8")
+    for tag in (2, 0, 1):
+        for i in range(tag, 20, 3):
+            assert world.recv(out, before, tag).count == 2 and out.tolist() == [i, before]
+    for tag in (-2 ** 31, -1, 2 ** 31 - 1):
+        exchange(float(tag), out.view("f8"), tag)
+        assert out.view("f8")[0] == tag
+
+    world.send([me, 1], 0, 5)
+    if me == 0:
+        seen = [world.recv(out, tag=5) for _ in range(n)]  # this rank's own, too
+        assert sorted(each.source for each in seen) == list(range(n))
+        for rank in range(1, n):
+            world.send(rank, rank)
+            assert world.recv(out).source == rank and out[0] == 10 * rank
+    else:
+        assert world.recv(out, ucft.ANY_SOURCE).source == 0 and out[0] == me
+        world.send(10 * me, 0)
+
+    copy, part = world.dup(), world.split(0, -me)  # messages of one communicator are not for another
+    for values, communicator in ((1, copy), (2, world)):
+        communicator.send(values, after)
+    for expected, communicator in ((2, world), (1, copy)):
+        assert communicator.recv(out, before).count == 1 and out[0] == expected
+    part.send(me, n - 1 - after)
+    assert part.recv(out).source == n - 1 - before and out[0] == before
+    plain_messages(world)
+    world.context.close()
+
+
+def plain_messages(world=None):
+    """Without NumPy, too."""
+    world = world or ucft.init()
+    me, n = world.rank, world.size
+    after, before = (me + 1) % n, (me - 1) % n
+    for values in (bytes([me, 1]), bytearray([me, 1]), memoryview(bytes([me, 1])), array.array("B", [me, 1])):
+        for out in (bytearray(3), memoryview(bytearray(3)), array.array("B", [0] * 3)):
+            world.send(values, after, 4)
+            got = world.recv(out, before, 4)
+            assert got.value is out and got.count == 2 and list(out) == [before, 1, 0], (got, out)
+    long, out = array.array("d", [me + 0.5] * 5000), array.array("d", [0.0] * 5000)
+    sent = world.isend(memoryview(long), after)
+    assert world.irecv(out, before).wait().count == 5000 and list(out) == [before + 0.5] * 5000
+    sent.wait()
+    if np is None:
+        raises(ucft.InvalidParamError, ["values", "no buffer"], world.send, [1, 2], after)
+
+
+def messages_in_flight():
+    """Receives before their sends and after them, again and again, tested and awaited."""
+    world = ucft.init()
+    me, n = world.rank, world.size
+    lengths = (1, 2000, 40000)
+
+    def into(i):
+        return [world.irecv(np.zeros(lengths[i]), rank, i) for rank in range(n)]
+
+    def out_of(i, step):
+        return [world.isend(np.full(lengths[i], 100.0 * me + rank + step), rank, i) for rank in range(n)]
+
+    def expect(receives, i, step):
+        for rank, got in enumerate(receives):
+            assert (got.source, got.tag, got.count) == (rank, i, lengths[i]), got
+            assert (got.value == 100.0 * rank + me + step).all(), got.value
+
+    receives = [into(i) for i in range(3)]
+    assert not any(each.test() for some in receives for each in some)
+    raises(ucft.StateError, ["posted already"], receives[0][0].post)
+    raises(ucft.StateError, ["not completed"], receives[0][0].result)
+    raises(ucft.StateError, ["in progress"], world.close)
+    world.barrier()  # no rank sends before
+    sends = [out_of(i, 0) for i in range(3)]
+    while not all(each.test() for some in receives + sends for each in some):
+        pass
+    for i in range(3):
+        expect([each.result() for each in receives[i]], i, 0)
+    for each in sends[2] + receives[2]:  # the same again
+        each.post()
+    expect([each.wait() for each in receives[2]], 2, 0)
+    for each in sends[2]:
+        each.wait(timeout=60)
+
+    sends = [out_of(i, 1) for i in range(3)]
+
+    async def program():
+        return [[await each for each in into(i)] for i in (2, 0, 1)]
+    for i, some in zip((2, 0, 1), asyncio.run(program())):
+        expect(some, i, 1)
+
+    async def send():
+        return [await each for some in sends for each in some]
+    assert asyncio.run(send()) == [None] * 3 * n
+
+    own = bytearray(8)
+    held = world.irecv(own, me)
+    raises(BufferError, [], own.extend, bytes(8))
+    world.isend(b"abcdefgh", me)  # dropped: it is sent nonetheless
+    assert held.wait().count == 8 and own == b"abcdefgh"
+    own = np.ones(40000)
+    is_there = weakref.ref(own)
+    held = world.isend(own, me)
+    del own
+    assert is_there() is not None
+    world.recv(np.zeros(40000), me)
+    held.wait()
+    del held
+    assert is_there() is None
+
+
+def messages_beside_collectives():
+    """Rank 0 begins more sums than fit in flight. The others begin theirs when rank 0 says so."""
+    world = ucft.init()
+    me, n = world.rank, world.size
+    word = np.zeros(1)
+    if me != 0:
+        world.recv(word, 0)
+    sums = [world.iallreduce(np.full(10, float(i + me))) for i in range(40)]
+    if me == 0:
+        for rank in range(1, n):
+            world.send(1.0, rank)
+            world.recv(word, rank)
+            assert word[0] == rank
+    else:
+        world.send(float(me), 0)
+    for i, each in enumerate(sums):
+        assert (each.wait().value == n * i + n * (n - 1) / 2).all()
+
+
+def truncated():
+    world = ucft.init()
+    me, n = world.rank, world.size
+    after, before = (me + 1) % n, (me - 1) % n
+
+    def expect(error):
+        assert error.rank == before and (error.status, error.code) == ("UCFT_ERR_TRUNCATED", -18)
+        assert pickle.loads(pickle.dumps(error)).rank == before
+
+    for count in (3, 40000):
+        sent = [world.isend(np.full(count, 1.0), after) for _ in range(3)]
+        out = np.full(2, 7.0)
+        expect(raises(ucft.TruncatedError, ["16 bytes", f"rank {before} (", f"{8 * count}"], world.recv, out, before))
+        request = world.irecv(out)
+        expect(raises(ucft.TruncatedError, [f"{8 * count}"], request.wait))
+        for function in (request.test, request.result):  # say the same again, after another error
+            raises(ucft.InvalidParamError, ["destination"], world.send, 1, n)
+            expect(raises(ucft.TruncatedError, [f"{8 * count}"], function))
+        expect(raises(ucft.TruncatedError, [], asyncio.run, waiting_for(world.irecv(out))))
+        assert out.tolist() == [7, 7]
+        for each in sent:
+            each.wait()
+        world.send([me, 1.0], after)
+        assert world.recv(out, before).count == 2 and out.tolist() == [before, 1]
 
 
 # ---- waiting --------------------------------------------------------------------------------------------------------
@@ -324,6 +531,10 @@ def refused():
 def wait_for(path):
     while not os.path.exists(path):
         time.sleep(0.001)
+
+
+async def waiting_for(request):
+    return await request
 
 
 def touch(path):
@@ -450,6 +661,72 @@ def limits(folder):
         assert world.allreduce(1).value == world.size
 
 
+def when_it_waits_for_a_message(world, do):
+    """A thread that does something when this rank waits in a receive."""
+    def watch():
+        while "in a recv" not in world.look()[world.rank].text:
+            time.sleep(0.001)
+        do()
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def limits_of_messages(folder):
+    """Rank 0 waits in vain, lets another thread run meanwhile, and is interrupted. Rank 1 does something when it is
+    told to."""
+    world = ucft.init()
+    path = os.path.join(folder, "thread")
+    out, long = np.zeros(1), np.zeros(40000)
+    if world.rank == 0:
+        late = world.irecv(out, 1, 1)
+        error = raises(ucft.TimedOutError, ["0.01 s; it goes on: a receive from rank 1 (", "of tag 1", "; rank 1: "],
+                       late.wait, timeout=0.01)
+        assert isinstance(error, TimeoutError) and not late.test()
+        sent = world.isend(long, 1, 2)
+        raises(ucft.TimedOutError, ["0.02 s; it goes on: a send to rank 1 (", "of tag 2", "rank 1: "],
+               sent.wait, timeout=0.02)
+        anyone = world.irecv(out, tag=3)
+        raises(ucft.TimedOutError, ["it goes on: a receive from any rank of tag 3"], anyone.wait, timeout=0.01)
+        world.send(0.0, 1)
+        assert late.wait().source == 1 and sent.wait() is None and anyone.wait().source == 1
+
+        touches = when_it_waits_for_a_message(world, lambda: touch(path))  # it runs, or this never ends
+        assert world.recv(out, 1, 4).source == 1
+        touches.join()
+        interrupts = when_it_waits_for_a_message(world, lambda: os.kill(os.getpid(), signal.SIGINT))
+        try:
+            world.recv(out, 1, 5)
+            raise AssertionError("not interrupted")
+        except KeyboardInterrupt:
+            interrupts.join()
+        dropped = world.irecv(out, 1, 5)
+        del dropped
+
+        async def cancelled():
+            task = asyncio.ensure_future(waiting_for(world.irecv(out, 1, 5)))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        asyncio.run(cancelled())
+        out[0] = 7
+        world.send(0.0, 1)
+        for expected in (1, 2):  # none of these gets the message
+            again = np.zeros(1)
+            assert world.recv(again, 1, 5).count == 1 and (out[0], again[0]) == (7, expected)
+    else:
+        world.recv(out, 0)
+        world.send(1.0, 0, 1)
+        world.recv(long, 0, 2)
+        world.send(1.0, 0, 3)
+        wait_for(path)
+        world.send(1.0, 0, 4)
+        world.recv(out, 0)
+        for value in (1.0, 2.0):
+            world.send(value, 0, 5)
+    assert world.allreduce(1).value == world.size
+
+
 def operators():
     world = ucft.init()
     me, n = world.rank, world.size
@@ -497,6 +774,96 @@ def deaths():
     assert (fresh == np.array([0 if r == victim else r + 1 for r in range(n)])[:, None]).all()
     context.close()
     print("survived", flush=True)
+
+
+def dead_peer():
+    """Rank 0 kills rank 1 while it waits for that one's message. Ranks 2 and 3 wait for a message of any rank."""
+    context = ucft.Context()
+    world = context.world
+    me, n, victim = world.rank, world.size, 1
+    part = world.split(0, -me)  # where it has another number
+    in_part = n - 1 - victim
+    out, long = np.zeros(2000), np.zeros(40000)
+
+    def failed(function, *arguments, number=victim):
+        error = raises(ucft.PeerFailedError, [f"rank {victim} ("], function, *arguments)
+        assert error.rank == number and (error.status, error.code) == ("UCFT_ERR_PEER_FAILED", -17), error
+        assert pickle.loads(pickle.dumps(error)).rank == number
+
+    if me == victim:
+        for i in range(3):
+            world.send(np.full(2000, i + 0.5), 0, 1)
+        part.send(7.0, n - 1)
+        world.send(float(os.getpid()), 0, 2)
+        world.recv(out, 0, 3)  # it is killed in here
+    elif me == 0:
+        requests = [world.irecv(long, victim, 4), world.isend(long, victim, 4), world.irecv(out, victim, 5),
+                    world.isend(long, victim, 5)]
+        world.recv(out, victim, 2)
+        process = int(out[0])
+        assert part.recv(out).source == in_part
+        kills = when_it_waits_for_a_message(world, lambda: os.kill(process, signal.SIGKILL))
+        failed(world.recv, out, victim, 6)
+        kills.join()
+        for i in range(3):  # what it had sent
+            assert world.recv(out, victim, 1).source == victim and (out == i + 0.5).all()
+        for _ in range(2):
+            failed(world.recv, out, victim, 1)
+            failed(world.send, 1.0, victim)
+            failed(world.send, long, victim)
+            failed(part.recv, out, in_part, number=in_part)
+            failed(part.send, 1.0, in_part, number=in_part)
+        for request in requests[:2]:
+            failed(request.wait)
+        for request in requests[2:]:
+            failed(lambda: asyncio.run(waiting_for(request)))
+        for request in requests:
+            failed(request.test)
+            failed(request.result)
+            request.post()
+            failed(request.wait)
+        for rank in (2, 3):
+            world.recv(out, rank)
+            world.send(float(rank), rank)
+    else:
+        if me == 2:
+            failed(world.recv, out)
+        else:
+            failed(lambda: asyncio.run(waiting_for(world.irecv(out))))
+        world.send(1.0, 0)
+        assert world.recv(out).source == 0 and out[0] == me  # once for each death
+        failed(world.recv, out, victim)
+    assert world.allreduce(1).missing == (victim,) == world.failed
+    context.close()
+    print("survived", flush=True)
+
+
+def peer_that_leaves(how):
+    """Rank 0 ends when it has sent, while the others wait for more: that is no failure, but no message comes."""
+    world = ucft.init()
+    me, n = world.rank, world.size
+    out = np.zeros(40000)
+    if me == 0:
+        for rank in range(1, n):
+            world.send(float(rank), rank)
+        requests = [world.isend(np.full(40000, float(rank)), rank) for rank in range(1, n)]
+        if how == "dropped":
+            del requests
+        elif how == "sent":
+            for each in requests:
+                each.wait()
+        else:
+            globals()["held_to_the_end"] = requests
+        return
+    for count in (1, 40000):
+        assert world.recv(out, 0).count == count and (out[:count] == me).all()
+    for function, *arguments in ((world.recv, out, 0), (world.send, 1.0, 0), (world.send, out, 0)):
+        error = raises(ucft.PeerFailedError, ["rank 0 (", "left"], function, *arguments)
+        assert error.rank == 0
+    assert world.failed == ()
+    for rank in range(1, n):
+        world.isend(float(me), rank, 1)
+    assert sorted(world.recv(out, tag=1).source for _ in range(1, n)) == list(range(1, n))
 
 
 def late():

@@ -381,12 +381,17 @@ TEST(RankView, ReadsWhatItIsInsideOf) {
   EXPECT_EQ(read(memory.reader()), "a name of more than 31 characte");
   int reads = 0;
   const ReadMemory changing = [&](std::uint64_t offset, std::span<std::uint64_t> words) {
-    if (words.size() == ActivityWords::count) memory.control().activity.store(++reads == 1 ? "MPI_Recv" : "MPI_Send");
+    if (offset == offsetof(ControlPage, activity))
+      memory.control().activity.store(++reads == 1 ? "MPI_Recv" : "MPI_Send");
     return memory.reader()(offset, words);
   };
   EXPECT_EQ(read(changing), "");
   memory.control().activity.store(nullptr);
   EXPECT_EQ(read(memory.reader()), "");
+  memory.control().waits_in.store("recv from 3, tag 7");
+  RankView view;
+  EXPECT_TRUE(view.read(memory.reader()));
+  EXPECT_EQ(view.waits_in, "recv from 3, tag 7");
 }
 
 TEST(RankView, WhoStartsUpIsNoRankYet) {

@@ -214,7 +214,8 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || phase == 15 || (phase >= 16 && phase <= 25);  // 15: gossip
+    const bool known =
+        phase < phase_count || phase == 15 || (phase >= 16 && phase <= 25) || phase == 32;  // 15: gossip, 32: a letter
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;
@@ -222,7 +223,32 @@ TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   WireHeader header = plain_header();
   header.message.outcome = static_cast<std::uint8_t>(Outcome::no_memory) + 1;
   EXPECT_EQ(judge(header), Malformed::phase);
+  header = compose_header(Letter{.kind = Letter::Kind::credit}, context);
+  EXPECT_EQ(judge(header), Malformed::no);
+  header.flags = static_cast<std::uint8_t>(Letter::Kind::credit) + 1;
+  EXPECT_EQ(judge(header), Malformed::phase) << "no kind of letter";
   EXPECT_STREQ(malformed_name(Malformed::phase), "unknown phase");
+}
+
+TEST(WireFormat, ALetterComesAsItWasSent) {
+  const Letter sent{.kind = Letter::Kind::piece,
+                    .peer = 7,
+                    .number = 1ull << 40,
+                    .tag = -3,
+                    .credit = 4000000000u,
+                    .offset = 4000000001u,
+                    .bytes = 4000000002u};
+  const WireHeader header = compose_header(sent, context);
+  EXPECT_TRUE(header.is_of_letter());
+  EXPECT_FALSE(header.is_control() || header.is_of_message() || header.is_of_piece() || header.is_of_gossip());
+  const Letter got = parse_letter(header);
+  EXPECT_EQ(got.kind, sent.kind);
+  EXPECT_EQ(got.peer, context.sender) << "from whom it comes";
+  EXPECT_EQ(got.number, sent.number);
+  EXPECT_EQ(got.tag, sent.tag);
+  EXPECT_EQ(got.credit, sent.credit);
+  EXPECT_EQ(got.offset, sent.offset);
+  EXPECT_EQ(got.bytes, sent.bytes);
 }
 
 TEST(WireFormat, LengthsThatDoNotFitAreNamed) {

@@ -12,7 +12,7 @@
 #include "ucx_layer/api/accumulators.hpp"
 #include "ucx_layer/api/calls.hpp"
 #include "ucx_layer/api/errors.hpp"
-#include "ucx_layer/api/handles.hpp"
+#include "ucx_layer/api/entry.hpp"
 #include "ucx_layer/api/look.hpp"
 #include "ucx_layer/api/split.hpp"
 #include "ucx_layer/api/two_operations.hpp"
@@ -21,50 +21,6 @@
 using namespace ucft::detail;
 
 namespace {
-
-HandleTable<Context, ucft_context_h, 1> contexts;
-HandleTable<Communicator, ucft_comm_h, 2> comms;
-HandleTable<Request, ucft_request_h, 3> requests;
-
-ucft_status_t refuse_fork() {
-  return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
-}
-
-// Inside the context for as long as it lives.
-class Entry {
- public:
-  [[gnu::always_inline]] explicit Entry(Context& context) : context_(context) {
-    if (context.forked() || !context.enter()) [[unlikely]]
-      status_ = refusal();
-  }
-  ~Entry() {
-    if (status_ == UCFT_OK) context_.leave();
-  }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
-  ucft_status_t status() const { return status_; }
-
- private:
-  [[gnu::noinline, gnu::cold]] ucft_status_t refusal() const {
-    if (context_.forked()) return refuse_fork();
-    return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
-  }
-
-  Context& context_;
-  ucft_status_t status_ = UCFT_OK;
-};
-
-Context& context_of(Context& context) { return context; }
-Context& context_of(Communicator& comm) { return comm.context(); }
-Context& context_of(Request& request) { return request.communicator->context(); }
-
-#define UCFT_FIND(object, table, handle, what) \
-  auto* const object = table.find(handle);     \
-  if (object == nullptr) return fail(UCFT_ERR_CLOSED, "{}: not an open handle: {}", what, static_cast<void*>(handle))
-#define UCFT_ENTER(object, table, handle, what) \
-  UCFT_FIND(object, table, handle, what);       \
-  const Entry entry(context_of(*object));       \
-  if (entry.status() != UCFT_OK) return entry.status()
 
 // null: the caller does not want it.
 ucft_status_t check_result(const ucft_result_t* result) {
@@ -91,6 +47,7 @@ Context::Clock::time_point limit_after(std::uint64_t timeout_us) {
 
 ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
   Context& context = request.communicator->context();
+  const Context::WaitFor waiting(context, request.point_to_point ? &*request.point_to_point : nullptr);
   if (!context.wait_until([&] { return !request.pending(); }, limit_after(timeout_us)))
     return explain_lateness(request, timeout_us);
   settle_accumulators(request);
@@ -99,6 +56,7 @@ ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
 }
 
 ucft_status_t start(Request& request) {
+  if (request.point_to_point) return start_point_to_point(request);
   const ucft_status_t status =
       request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
   if (status == UCFT_OK) request.is_unsettled = has_accumulators(request.call);
@@ -183,14 +141,6 @@ ucft_status_t run(Request& request, ucft_result_t* result) {
   if (ran == HostStage::Ran::no) return run_other_call(*comm, call, result);
   if (ran == HostStage::Ran::posted) return wait_for(request, result);
   write_result(request, result);
-  return UCFT_OK;
-}
-
-ucft_status_t open_request(std::unique_ptr<Request> request, ucft_request_h* out) {
-  const ucft_request_h opened = requests.open(request.get());
-  if (opened == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} requests are open already", requests.capacity);
-  request.release();
-  *out = opened;
   return UCFT_OK;
 }
 
@@ -578,7 +528,8 @@ ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) 
 
 ucft_status_t ucft_request_free(ucft_request_h handle) {
   UCFT_ENTER(request, requests, handle, "request");
-  if (request->pending()) return fail(UCFT_ERR_STATE, "the operation is still in progress: wait for it first");
+  if (request->pending() && !cancel(*request))
+    return fail(UCFT_ERR_STATE, "the operation is still in progress: wait for it first");
   requests.close(handle);
   delete request;
   return UCFT_OK;

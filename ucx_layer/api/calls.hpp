@@ -75,6 +75,11 @@ bool has_same_arrays(const Call& call, const Request& request);
          static_cast<int>(call.op->op) == static_cast<int>(request.op());
 }
 
+// Of a send or receive that is prepared.
+ucft_status_t start_point_to_point(Request& request);
+// A receive that is pending, and that no message is for yet, ends. False: it is something else.
+bool cancel(Request& request);
+
 // Gossip.
 struct GossipArguments {
   const void* send;

@@ -28,7 +28,22 @@ ucft_status_t explain_mismatch(const Request& request) {
 
 }  // namespace
 
+ucft_status_t explain(const Communicator& comm, const PointToPointCall& call) {
+  const auto name = [&](std::int32_t rank) { return comm.context().describe(comm.context_rank(rank)); };
+  switch (call.status) {
+    case UCFT_OK: return UCFT_OK;
+    case UCFT_ERR_PEER_FAILED:
+      return fail(call.status, "a {} of tag {}: {} has failed, or has left", call.is_send ? "send" : "receive",
+                  call.tag, name(call.other));
+    case UCFT_ERR_TRUNCATED:
+      return fail(call.status, "a receive of tag {} has room for {} bytes, and {} has sent {}", call.tag, call.bytes,
+                  name(call.other), call.received);
+    default: return fail(call.status, "{}", comm.context().exclusion_text());
+  }
+}
+
 ucft_status_t explain(const Request& request) {
+  if (request.point_to_point) return explain(*request.communicator, *request.point_to_point);
   Context& context = request.communicator->context();
   switch (request.status) {
     case UCFT_OK: return UCFT_OK;
@@ -89,7 +104,16 @@ ucft_status_t explain_lateness(const Request& request, std::uint64_t timeout_us)
   Communicator& comm = *request.communicator;
   comm.context().say_waited_until(Context::Clock::now());
   std::string text = fmt::format("operation {} is still in progress after {} us", request.number, timeout_us);
-  if (timeout_us >= worth_telling_us && request.gossip == nullptr) {
+  if (request.point_to_point) {
+    const PointToPointCall& call = *request.point_to_point;
+    text = fmt::format("a {} {} of tag {} is still in progress after {} us", call.is_send ? "send to" : "receive from",
+                       call.peer < 0 ? "any rank" : comm.context().describe(comm.context_rank(call.peer)), call.tag,
+                       timeout_us);
+    if (timeout_us >= worth_telling_us && call.peer >= 0) {
+      JobView job = comm.view();
+      text += fmt::format("; rank {}: {}", call.peer, sentence_about(job, comm, comm.context_rank(call.peer)));
+    }
+  } else if (timeout_us >= worth_telling_us && request.gossip == nullptr) {
     comm.note_awaited();
     JobView job = comm.view();
     std::vector<std::int32_t> named;
@@ -139,6 +163,8 @@ const char* ucft_status_name(ucft_status_t status) {
     UCFT_NAME(UCFT_ERR_FORKED);
     UCFT_NAME(UCFT_ERR_TRANSPORT);
     UCFT_NAME(UCFT_ERR_UNSUPPORTED);
+    UCFT_NAME(UCFT_ERR_PEER_FAILED);
+    UCFT_NAME(UCFT_ERR_TRUNCATED);
 #undef UCFT_NAME
   }
   return "not a ucft_status_t";

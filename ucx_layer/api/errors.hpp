@@ -32,6 +32,10 @@ ucft_status_t check_size(const char* name, const Given& given, const char* initi
 // The status of a request that is complete, with a sentence if it is an error.
 struct Request;
 ucft_status_t explain(const Request& request);
+// The same of a send or a receive.
+class Communicator;
+struct PointToPointCall;
+ucft_status_t explain(const Communicator& comm, const PointToPointCall& call);
 // A sentence about a rank and its part in comm, as this rank sees them.
 class Communicator;
 class JobView;

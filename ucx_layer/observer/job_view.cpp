@@ -108,8 +108,7 @@ void read_messages(const ControlPage& control, RankView& view) {
 }
 
 // It may change meanwhile.
-std::string read_activity(const ReadMemory& memory) {
-  constexpr std::uint64_t place = offsetof(ControlPage, activity);
+std::string read_name(const ReadMemory& memory, std::uint64_t place) {
   std::uint64_t words[ActivityWords::count] = {}, again[ActivityWords::count] = {};
   if (!memory(place, words) || !memory(place, again) || words[0] == 0 || !std::ranges::equal(words, again)) return {};
   const char* const name = reinterpret_cast<const char*>(words);
@@ -221,7 +220,8 @@ bool RankView::read(const ReadMemory& memory) {
   lifelines = control.lifelines.load(std::memory_order_relaxed);
   mailboxes = control.mailboxes.load(std::memory_order_relaxed);
   mailbox_bytes = control.mailbox_bytes.load(std::memory_order_relaxed);
-  activity = read_activity(memory);
+  waits_in = read_name(memory, offsetof(ControlPage, waits_in));
+  activity = read_name(memory, offsetof(ControlPage, activity));
   read_messages(control, *this);
   read_slabs(memory, control.address, *this);
   return true;
@@ -370,7 +370,8 @@ std::string JobView::words_about(std::int32_t rank) const {
   const RankView& view = ranks.at(rank);
   const Doing does = doing(rank);
   const bool is_inside = does == Doing::computes && !view.activity.empty();
-  std::string text = is_inside ? "inside " + view.activity : name_of(does);
+  const bool waits_in_message = does == Doing::in_operation && !view.waits_in.empty();
+  std::string text = is_inside ? "inside " + view.activity : waits_in_message ? "in a " + view.waits_in : name_of(does);
   if (does == Doing::computes) text += words_of(view.process);
   if (does == Doing::unknown) text += " (its memory can't be read from here)";
   if (does == Doing::mismatched) text += fmt::format(" ({})", mismatch_of(rank));

@@ -66,6 +66,7 @@ struct RankView {
   std::int64_t waited_until_ns = 0;  // a wait whose limit had passed, after which it may wait again; 0: none
   std::int32_t connections = 0, lifelines = 0, mailboxes = 0;  // as ControlPage has them
   std::uint64_t mailbox_bytes = 0;
+  std::string waits_in;                          // a send or a receive: "recv from 3, tag 7"
   std::string activity;                          // what its program says that it is inside of (ucft_note_activity)
   std::map<std::uint32_t, PartView> parts;       // by communicator
   std::map<std::uint32_t, PartView> left_parts;  // of communicators that it has left

@@ -112,6 +112,7 @@ void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone
   if (rank < 0 || context_.excluded()) return;
   note_gossip_leaver({rank, left.gossip_from});
   has_more_ = true;
+  note_gone(rank, true);
   engine_->on_leaves(rank, left.from, is_gone);
 }
 
@@ -180,8 +181,41 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
     if (has_left_) return context_.communicators().note_stale();
     return gossip().on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes});
   }
+  if (header.is_of_letter()) {
+    if (has_left_) return context_.communicators().note_stale();
+    return point_to_point().on_message(header, message);
+  }
   if (host_ != nullptr) return context_.communicators().note_stale();
   engine_->on_message(header, message);
+}
+
+PointToPointDriver& Communicator::point_to_point() {
+  if (point_to_point_ == nullptr) {
+    point_to_point_ = std::make_unique<PointToPointDriver>(*this);
+    context_.communicators().note_point_to_point(*this);
+    for (std::int32_t rank = 0; rank < size(); ++rank)
+      if (context_.is_gone(context_rank(rank))) note_gone(rank, !context_.has_failed(context_rank(rank)));
+    for (const Rank rank : left_before_) note_gone(rank, true);
+  }
+  return *point_to_point_;
+}
+
+// It sends nothing more here, and what it has sent, and can come, has come.
+void Communicator::note_gone(Rank rank, bool has_left) {
+  if (point_to_point_ != nullptr)
+    point_to_point_->on_gone(rank, has_left);
+  else if (has_left && std::ranges::find(left_before_, rank) == left_before_.end())
+    left_before_.push_back(rank);
+}
+
+// On a host a rank that has left says so in its memory alone. Its messages are in this rank's memory by then.
+void Communicator::note_left_on_host() {
+  if (host_ == nullptr || ++letter_turns_ % 64 != 0) return;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (rank == me_ || point_to_point_->is_gone(rank) || !host_->gossip_left(rank)) continue;
+    context_.transport().drain(context_rank(rank));
+    note_gone(rank, true);
+  }
 }
 
 void Communicator::on_death(std::int32_t dead) {
@@ -193,6 +227,7 @@ void Communicator::on_failure(std::int32_t failed) {
   if (rank < 0 || context_.excluded()) return;
   engine_->on_failure(rank);
   if (gossip_ != nullptr) gossip_->on_failure(rank);
+  note_gone(rank, false);
 }
 
 void Communicator::on_left(std::int32_t leaver, bool was_needed) {
@@ -200,6 +235,7 @@ void Communicator::on_left(std::int32_t leaver, bool was_needed) {
   if (rank < 0 || context_.excluded()) return;
   engine_->on_left(rank, was_needed);
   if (gossip_ != nullptr) gossip_->on_failure(rank);
+  note_gone(rank, true);
 }
 
 GossipDriver& Communicator::gossip() {
@@ -224,6 +260,10 @@ bool Communicator::on_turn() {
   bool active = engine_->on_turn();
   if (!has_left_ && (!gossip_leavers_.empty() || (host_ != nullptr && gossip_ != nullptr))) note_gossip_leavers();
   if (gossip_ != nullptr) active |= gossip_->on_turn();
+  if (awaits_letters()) {
+    note_left_on_host();
+    active |= point_to_point_->on_turn();
+  }
   has_more_ = gossip_ != nullptr && (gossip_->active() > 0 || (!gossip_leavers_.empty() && !has_left_));
   return active;
 }
@@ -231,6 +271,7 @@ bool Communicator::on_turn() {
 void Communicator::exclude_self(ucft_status_t why) {
   engine_->exclude_self(why);
   if (gossip_ != nullptr) gossip_->exclude_self(why);
+  if (point_to_point_ != nullptr) point_to_point_->exclude_self(why);
 }
 
 }  // namespace ucft::detail

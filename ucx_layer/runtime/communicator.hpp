@@ -15,6 +15,7 @@
 #include "ucx_layer/runtime/engines/host_engine.hpp"
 #include "ucx_layer/runtime/gossip_driver.hpp"
 #include "ucx_layer/runtime/last_two.hpp"
+#include "ucx_layer/runtime/point_to_point_driver.hpp"
 #include "ucx_layer/runtime/request.hpp"
 
 namespace ucft::detail {
@@ -70,7 +71,7 @@ class Communicator {
   void answer_whether_left(std::int32_t context_rank);
   void say_leaves(bool is_gone);
   bool has_pending() const {  // of the caller's
-    return engine_->has_pending() || (gossip_ != nullptr && gossip_->active() > 0);
+    return engine_->has_pending() || (gossip_ != nullptr && gossip_->active() > 0) || awaits_letters();
   }
   // On a host: whom a pending request waits for.
   std::vector<Rank> awaited(const Request& request) { return host_->awaited(request); }
@@ -78,7 +79,10 @@ class Communicator {
   JobView view() const;
   void note_awaited() { engine_->note_awaited(); }
   // Asks those that its oldest operation has awaited for long whether they have left, or posted something else.
-  void ask_awaited(Patience::Time now) { engine_->ask_awaited(now); }
+  void ask_awaited(Patience::Time now) {
+    engine_->ask_awaited(now);
+    if (awaits_letters()) point_to_point_->ask_awaited(now);
+  }
   // By the caller.
   OperationNumber posted() const { return engine_->posted(); }
   bool is_on_host() const { return host_ != nullptr; }
@@ -91,13 +95,16 @@ class Communicator {
   // How many gossip then.
   std::int32_t gossiping() const { return gossip_hosts_.empty() ? size() : processes(); }
   bool has_gossip() const { return gossip_ != nullptr; }
+  PointToPointDriver& point_to_point();  // made when first needed
+  bool has_point_to_point() const { return point_to_point_ != nullptr; }
+  bool awaits_letters() const { return point_to_point_ != nullptr && point_to_point_->has_pending(); }
   // A message of a gossip operation.
   void send_aside(const GossipMessage& message, BufferId value);
 
   // From the context.
   // False: too early, wait.
   bool accepts(const WireHeader& header) const {
-    if (header.phase == static_cast<std::uint8_t>(gossip_phase)) return true;
+    if (header.is_of_gossip() || header.is_of_letter()) return true;
     return engine_->accepts(header);
   }
   void on_message(const WireHeader& header, const Message& message);
@@ -105,9 +112,11 @@ class Communicator {
   void on_failure(std::int32_t context_rank);
   void on_left(std::int32_t context_rank, bool was_needed);  // the job
   bool on_turn();  // true if anything was done that a waiting caller should not sleep over
-  bool wants_turn() const { return has_more_ || engine_->wants_turn(); }
+  bool wants_turn() const { return has_more_ || engine_->wants_turn() || awaits_letters(); }
   // Whether this rank answers messages here, or waits for some. Else it waits for words in its host's memory.
-  bool listens() const { return engine_->listens() || gossip_ != nullptr || has_left_; }
+  bool listens() const {
+    return engine_->listens() || gossip_ != nullptr || (awaits_letters() && host_ == nullptr) || has_left_;
+  }
   void exclude_self(ucft_status_t why);  // completes everything with that
 
  private:
@@ -135,6 +144,11 @@ class Communicator {
   std::unique_ptr<Engine> engine_;
   std::int32_t processes_;
   std::unique_ptr<GossipDriver> gossip_;
+  std::unique_ptr<PointToPointDriver> point_to_point_;
+  void note_gone(Rank rank, bool has_left);
+  void note_left_on_host();
+  std::vector<Rank> left_before_;  // before point_to_point_ was there
+  std::uint32_t letter_turns_ = 0;
   std::vector<Rank> gossip_hosts_;
   LastTwo<Request> blocking_;
   bool has_more_ = false;  // it may have something to do

@@ -38,10 +38,20 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
       early_.push_back(each);
       continue;
     }
-    if (created->accepts(each.header)) deliver(each.header, each.message, each.peer);
+    if (each.header.is_of_letter())
+      deliver_letter(*created, each);
+    else if (created->accepts(each.header))
+      deliver(each.header, each.message, each.peer);
     release(each);
   }
   return created;
+}
+
+// Also of a rank that has failed or left since: it had sent it before.
+void Communicators::deliver_letter(Communicator& communicator, const Early& early) {
+  if (early.header.sender >= communicator.size()) return note_stale();
+  if (early.peer >= 0 && communicator.context_rank(early.header.sender) != early.peer) return note_stale();
+  communicator.on_message(early.header, early.message);
 }
 
 void Communicators::release(const Early& early) {
@@ -133,7 +143,13 @@ void Communicators::sweep_left() {
 
 void Communicators::note_gossip(Communicator& communicator) {
   ++gossiping_;
-  if (communicator.is_on_host()) turning_.push_back(&communicator);
+  if (communicator.is_on_host() && std::ranges::find(turning_, &communicator) == turning_.end())
+    turning_.push_back(&communicator);
+}
+
+void Communicators::note_point_to_point(Communicator& communicator) {
+  if (communicator.is_on_host() && std::ranges::find(turning_, &communicator) == turning_.end())
+    turning_.push_back(&communicator);
 }
 
 // A few at a time, in turns: so the cost of a communicator does not grow with their number. A rank that is out leaves
@@ -165,7 +181,8 @@ bool Communicators::is_future(std::uint32_t id) const {
 
 bool Communicators::accepts(const WireHeader& header) {
   if (const Communicator* communicator = find(header.communicator)) return communicator->accepts(header);
-  return !is_future(header.communicator) || early_.size() < early_limit;
+  // A sender's window bounds letters.
+  return !is_future(header.communicator) || early_.size() < early_limit || header.is_of_letter();
 }
 
 void Communicators::deliver(const WireHeader& header, const Message& message, int peer) {

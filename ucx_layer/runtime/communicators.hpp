@@ -33,6 +33,9 @@ class Communicators {
   bool has_ended() const { return has_ended_; }
   void end() { has_ended_ = true; }  // nothing is stored or sent any more
   bool have_gossip() const { return gossiping_ > 0; }
+  void note_point_to_point(Communicator& communicator);
+  bool await_letters() const { return awaiting_ > 0; }  // sends or receives are pending
+  void note_pending(int more) { awaiting_ += more; }
   void note_gossip(Communicator& communicator);  // it has some now
   // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
   const std::vector<Communicator*>& turning() const { return turning_; }
@@ -80,6 +83,7 @@ class Communicators {
   bool is_future(std::uint32_t id) const;
   void answer_late(const WireHeader& header, int peer);
   void answer_gone(std::uint32_t id, std::int32_t rank);
+  void deliver_letter(Communicator& communicator, const Early& early);
   void release(const Early& early);
   void say_opened();
   void sweep_left();
@@ -99,7 +103,7 @@ class Communicators {
   std::vector<WireHeader> early_words_;  // of ranks that have left one that this rank has yet to create
   std::uint32_t next_id_ = 0, made_for_all_ = 0;
   std::uint64_t stale_ = 0;
-  int gossiping_ = 0;
+  int gossiping_ = 0, awaiting_ = 0;
   bool has_ended_ = false;
   // Destroyed: others may still send messages there, or read what this rank has left in memory.
   std::vector<std::unique_ptr<Communicator>> left_;

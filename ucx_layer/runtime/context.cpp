@@ -33,12 +33,6 @@ void note_process() {
   process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed);
 }
 
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 // To the hard one: peers, lifelines and processes that connect to UCX need descriptors.
 void raise_descriptor_limit() {
   rlimit limit{};
@@ -259,8 +253,11 @@ void Context::look_around(Clock::time_point now) {
 }
 
 void Context::say_waiting_since(Clock::time_point since) {
-  transport_->control()->waits_since_ns.store(since.time_since_epoch() / std::chrono::nanoseconds(1),
-                                              std::memory_order_relaxed);
+  ControlPage& control = *transport_->control();
+  control.waits_since_ns.store(since.time_since_epoch() / std::chrono::nanoseconds(1), std::memory_order_relaxed);
+  const std::string waits_in =
+      since == Clock::time_point{} || awaited_ == nullptr ? "" : PointToPointDriver::describe(*awaited_);
+  control.waits_in.store(waits_in.empty() ? nullptr : waits_in.c_str());
 }
 
 void Context::say_waited_until(Clock::time_point limit) {

@@ -23,6 +23,8 @@
 
 namespace ucft::detail {
 
+struct PointToPointCall;
+
 class Context {
  public:
   using Clock = std::chrono::steady_clock;
@@ -102,8 +104,31 @@ class Context {
     }
     return true;
   }
+  // The same, for a message of a rank of this host: it looks at that first.
+  template <class Done>
+  void wait_for_message(Done done) {
+    for (std::uint32_t looks = 0; looks < spin_.looks(); ++looks) {
+      transport_->poll_shared();
+      if (done()) return;
+      relax();
+      if (looks % 32 == 31) progress();
+    }
+    wait_until(done, Clock::time_point::max());
+  }
   // Of the program, outside: for observers. Any thread, one at a time.
   void note_activity(const char* name) { transport_->control()->activity.store(name); }
+
+  // A send or a receive that waits for as long as this lives: for observers. Null: something else.
+  class WaitFor {
+   public:
+    WaitFor(Context& context, const PointToPointCall* call) : context_(context) { context_.awaited_ = call; }
+    ~WaitFor() { context_.awaited_ = nullptr; }
+    WaitFor(const WaitFor&) = delete;
+    WaitFor& operator=(const WaitFor&) = delete;
+
+   private:
+    Context& context_;
+  };
 
  private:
   struct Idle {
@@ -125,7 +150,8 @@ class Context {
   };
 
   bool messages_can_wait() const {  // for a few looks
-    return job_.all_share_memory && !communicators_.have_gossip() && !departures_.has_news();
+    return job_.all_share_memory && !communicators_.have_gossip() && !communicators_.await_letters() &&
+           !departures_.has_news();
   }
   static bool accepts(void* self, const WireHeader& header, int peer);
   static void deliver(void* self, const WireHeader& header, const Message& message, int peer);
@@ -153,6 +179,7 @@ class Context {
   Turns turns_;
   std::uint32_t glances_ = 0, idle_glances_ = 0;
   std::uint64_t naps_ = 0;
+  const PointToPointCall* awaited_ = nullptr;
   Clock::duration napped_{};
   bool started_ = false, in_helper_ = false;
 };

@@ -87,6 +87,24 @@ struct GossipRequest {
   GossipOutcome outcome;
 };
 
+struct Request;
+
+// A send or a receive.
+struct PointToPointCall {
+  Communicator* communicator = nullptr;
+  std::byte* memory = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint32_t element = 1;  // bytes of one
+  std::int32_t peer = 0;      // of a receive: or any_source
+  std::int32_t tag = 0;
+  bool is_send = false;
+  bool is_complete = false;
+  ucft_status_t status = UCFT_OK;
+  std::int32_t other = -1;     // of a receive: whose message it was; gone: the rank that is
+  std::uint64_t received = 0;  // bytes of that message
+  Request* request = nullptr;  // it is complete, too, then; none: of a blocking call
+};
+
 // The object that a caller holds from init to free. Each post makes an operation of it.
 struct Request {
   enum class State : std::uint8_t { idle, active, copying, complete, taken };
@@ -127,8 +145,9 @@ struct Request {
   std::int32_t missing_count = -1;
   std::uint32_t usual_contributors = 0;
   std::vector<std::int32_t> missing;
-  std::int32_t culprit = -1;              // of a mismatch
-  std::unique_ptr<GossipRequest> gossip;  // a gossip all-reduce: `arguments` don't count
+  std::int32_t culprit = -1;                       // of a mismatch
+  std::unique_ptr<GossipRequest> gossip;           // a gossip all-reduce: `arguments` don't count
+  std::optional<PointToPointCall> point_to_point;  // a send or a receive: the same
 
   // The outcome of the operation, and what follows for rank `me` of so many. missing stays empty: a caller that can
   // tell adds the ranks. True if this rank has, or may read, the result.

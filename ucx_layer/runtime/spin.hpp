@@ -6,6 +6,13 @@
 
 namespace ucft::detail {
 
+// Between two looks: a look too many would take the line from the rank that is about to write it.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 // Within one call, before all else is looked after: first some looks, then some of which each is behind a yield.
 class Looks {
  public:

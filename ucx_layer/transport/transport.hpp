@@ -33,9 +33,17 @@ class Transport : public Wiring {
   void send(int peer, const GossipMessage& message, Slice value, const WireStamp& stamp) {
     send(peer, {compose_header(message, stamp), {}, value, no_buffer});
   }
+  // Of sends and receives.
+  void send(int peer, const Letter& letter, Slice value, const WireStamp& stamp) {
+    send(peer, {compose_header(letter, stamp), {}, value, no_buffer});
+  }
   void ring_doorbells() { shared_.ring_doorbells(); }  // after a burst of sends: wakes receivers that sleep
   // Delivers all that has arrived; true if anything was done. listens: UCX is asked, too, which takes a while.
   bool poll(bool listens = true);
+  void poll_shared() {  // of these only what ranks of this host have sent
+    shared_.poll();
+    give_back();
+  }
   void drain(int peer);   // see Path
   void publish_credit();  // before sleeping: gives all credit back
   // Failed or left. is_ending: its process has ended, or closes its connections itself.

@@ -19,9 +19,11 @@ const char* malformed_name(Malformed what) {
 Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t following, std::uint64_t limit) {
   if (header.cookie != cookie) return Malformed::cookie;
   if (header.version != wire_version) return Malformed::version;
-  const bool is_known = header.is_control() ? header.phase <= static_cast<std::uint8_t>(Control::has_left)
-                                            : header.phase <= static_cast<std::uint8_t>(gossip_phase);
+  const bool is_known = header.is_control()
+                            ? header.phase <= static_cast<std::uint8_t>(Control::has_left)
+                            : header.phase <= static_cast<std::uint8_t>(gossip_phase) || header.is_of_letter();
   if (!is_known) return Malformed::phase;
+  if (header.is_of_letter() && header.flags > static_cast<std::uint8_t>(Letter::Kind::credit)) return Malformed::phase;
   if (header.is_of_message() && header.message.outcome > static_cast<std::uint8_t>(Outcome::no_memory))
     return Malformed::phase;
   if (header.list_length() > failure_list_limit || header.value_bytes > limit) return Malformed::length;
@@ -120,6 +122,27 @@ GossipMessage parse_gossip(const WireHeader& header) {
   message.ack = header.gossip.ack;
   message.era = header.gossip.era;
   return message;
+}
+
+WireHeader compose_header(const Letter& letter, const WireStamp& stamp) {
+  WireHeader header = stamped(stamp);
+  header.phase = static_cast<std::uint8_t>(letter_phase);
+  header.flags = static_cast<std::uint8_t>(letter.kind);
+  header.operation = letter.number;
+  header.letter = {letter.tag, letter.credit, letter.offset, letter.bytes};
+  return header;
+}
+
+Letter parse_letter(const WireHeader& header) {
+  Letter letter;
+  letter.kind = static_cast<Letter::Kind>(header.flags);
+  letter.peer = header.sender;
+  letter.number = header.operation;
+  letter.tag = header.letter.tag;
+  letter.credit = header.letter.credit;
+  letter.offset = header.letter.offset;
+  letter.bytes = header.letter.bytes;
+  return letter;
 }
 
 }  // namespace ucft::detail

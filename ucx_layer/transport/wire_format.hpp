@@ -13,12 +13,13 @@
 #include <span>
 
 #include "collectives/gossip/gossip_message.hpp"
+#include "collectives/point_to_point/point_to_point.hpp"
 #include "collectives/core/protocol.hpp"
 #include "ucx_layer/transport/memory/shared_memory.hpp"
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 9;
+inline constexpr std::uint8_t wire_version = 10;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
@@ -45,15 +46,16 @@ struct ControlWord {
   bool flag = false;  // MessageFlags' first
 };
 
-// A message of a gossip operation (GossipMessage).
+// A message of a gossip operation (GossipMessage), or of sends and receives (Letter).
 inline constexpr Phase gossip_phase{phase_count};
+inline constexpr Phase letter_phase{32};
 
 enum TransportFlags : std::uint8_t {
   has_descriptor = 1,  // the value stays at the sender: pull it
   has_ballots = 2,  // first_decided and accepted follow the value; of a broadcast by gossip: first_decided and its age
 };
 
-// The last third has four forms. The phase says which.
+// The last third has five forms. The phase says which.
 struct WireHeader {
   // Of a message of a collective.
   struct OfMessage {
@@ -77,6 +79,12 @@ struct WireHeader {
     std::uint32_t era;
     std::uint32_t unused;
   };
+  struct OfLetter {  // see Letter
+    std::int32_t tag;
+    std::uint32_t credit;
+    std::uint32_t offset;
+    std::uint32_t bytes;
+  };
   struct OfControl {
     std::int32_t about;  // see Control
     std::uint32_t unused[3];
@@ -99,12 +107,14 @@ struct WireHeader {
     OfPiece piece;
     OfGossip gossip;
     OfControl control;
+    OfLetter letter;
   };
 
-  bool is_control() const { return phase >= static_cast<std::uint8_t>(Control::hello); }
+  bool is_of_letter() const { return phase == static_cast<std::uint8_t>(letter_phase); }
+  bool is_control() const { return phase >= static_cast<std::uint8_t>(Control::hello) && !is_of_letter(); }
   bool is_of_gossip() const { return phase == static_cast<std::uint8_t>(gossip_phase); }
   bool is_of_piece() const { return carries_piece(Phase{phase}); }
-  bool is_of_message() const { return !is_control() && !is_of_gossip() && !is_of_piece(); }
+  bool is_of_message() const { return !is_control() && !is_of_gossip() && !is_of_piece() && !is_of_letter(); }
   std::uint32_t list_length() const { return is_of_message() ? message.list_length : 0; }
 };
 static_assert(sizeof(WireHeader) == 48);
@@ -152,5 +162,9 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
 // The same of a row of gossip.
 WireHeader compose_header(const GossipMessage& message, const WireStamp& stamp);
 GossipMessage parse_gossip(const WireHeader& header);
+
+// The same of a letter.
+WireHeader compose_header(const Letter& letter, const WireStamp& stamp);
+Letter parse_letter(const WireHeader& header);
 
 }  // namespace ucft::detail

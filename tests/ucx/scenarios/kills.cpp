@@ -451,6 +451,38 @@ TEST_P(KillInGossip, AnyTwoRanksBetweenTwoOfTheirSends) {
   }
 }
 
+// rounds: in letters.cpp.
+TEST_P(Kill, AnyRankBetweenTwoOfItsMessages) {
+  std::mt19937 random(seed() + 9);
+  for (int run = 0; run < runs(30); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 6),
+              victim = static_cast<int>(random() % static_cast<unsigned>(ranks)),
+              other = (victim + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks))) % ranks;
+    std::vector<int> victims{victim};
+    if (run % 3 == 0 && other != victim) victims.push_back(other);
+    std::string names, kills;
+    for (int each : victims) {
+      names += (names.empty() ? "" : ",") + std::to_string(each);
+      kills += (kills.empty() ? "" : ",") + std::to_string(each) + ":send:" + std::to_string(random() % 60);
+    }
+    JobPlan made = plan(random, ranks, "rounds", {"60", names}, victims);
+    made.environment["UCFT_TEST_KILL"] = kills;
+    expect_right(made, victims, run);
+  }
+}
+
+TEST_P(Kill, AnyRankAtARandomMomentOfItsMessages) {
+  std::mt19937 random(seed() + 10);
+  for (int run = 0; run < runs(20); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 6),
+              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan made = plan(random, ranks, "rounds", {"2000", std::to_string(victim)}, {});
+    made.launcher = {"--kill", std::to_string(victim) + "@start+" + std::to_string(60 + random() % 150) + "ms"};
+    made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
+    expect_right(made, {victim}, run);
+  }
+}
+
 // Only allreduces of one word: the shortest way to many sends.
 RANKS(words) {
   for (int i = 0; i < std::stoi(arguments.at(0)); ++i) allreduce(i, 1);

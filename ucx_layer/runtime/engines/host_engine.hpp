@@ -40,6 +40,7 @@ class HostEngine : public Engine {
   static HostCall call_of(const Request& request);
   // It is driven by another engine, and not by the context.
   void make_part() { is_part_ = true; }
+  bool listens() const override { return false; }
   void plan(Request& request) override;
   void plan(Request& request, const HostCall& call);
   // See Communicator.

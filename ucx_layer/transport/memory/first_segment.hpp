@@ -74,6 +74,7 @@ struct ControlPage {
   // Of the first so many communicators that are there at a time. The posts in others can't be seen.
   static constexpr int most_by_messages = 32;
   PostedByMessages by_messages[most_by_messages];
+  ActivityWords waits_in;  // a send or a receive: "recv from 3, tag 7", a rank of the job
 };
 
 inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading

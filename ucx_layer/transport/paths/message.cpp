@@ -13,7 +13,7 @@ bool MessagePath::poll() {
   for (std::size_t waiting = arrivals_.size(); waiting > 0; --waiting) {
     Arrival arrival = std::move(arrivals_.front());
     arrivals_.pop_front();
-    if (arrival.header.phase >= static_cast<std::uint8_t>(Control::hello)) {
+    if (arrival.header.is_control()) {
       const std::int32_t sender = arrival.header.sender;
       if (sender < station_.ranks) {
         if (arrival.header.phase == static_cast<std::uint8_t>(Control::hello) && !has_greeted(sender)) {
@@ -52,8 +52,7 @@ bool MessagePath::pass_by(Arrival&& arrival, std::span<const std::byte> value) {
   const BufferId lent = arrival.value = buffers.adopt(value.data(), value.size(), untold);
   buffers.retain(lent);
   is_busy_ = true;
-  const bool is_taken = is_driving_ && arrivals_.empty() &&
-                        arrival.header.phase < static_cast<std::uint8_t>(Control::hello) &&
+  const bool is_taken = is_driving_ && arrivals_.empty() && !arrival.header.is_control() &&
                         station_.sink.accepts(station_.sink.arg, arrival.header, -1);
   try {
     if (is_taken)

@@ -263,7 +263,7 @@ class RingPath : public Path {
     }
     const std::uint32_t lines = mailbox_lines_of(sizeof header + body_bytes(header));
     if (lines > 1 && !reader.has_lines(lines)) return false;
-    if (header.phase >= static_cast<std::uint8_t>(Control::hello)) {
+    if (header.is_control()) {
       reader.consume(lines);
       self().read(peer, link);
       station_.sink.control(station_.sink.arg, header, peer);
