@@ -220,6 +220,34 @@ TEST_P(Scenario, AMasterHearsOnceOfEachWorkerThatDies) {
   }
 }
 
+// Rank 1 dies at once behind a long message, which stands behind many short ones, when its send has succeeded.
+RANKS(a_sender_that_dies_behind_its_message) {
+  constexpr int messages = 1000;
+  std::vector<std::uint64_t> data(3000, 5), got(3000);
+  if (rank_ != 0) {
+    std::vector<ucft_request_h> requests(messages + 1);
+    for (ucft_request_h& each : requests) {
+      const bool is_last = &each == &requests.back();
+      check(ucft_send_init(comm, data.data(), is_last ? 3000 : 1, UCFT_UINT64, 0, is_last ? 2 : 1, &each), "send_init");
+      check(ucft_post(each), "post");
+    }
+    check(ucft_wait(requests.back(), UINT64_MAX), "wait");
+    std::raise(SIGKILL);
+  }
+  check(ucft_recv(comm, got.data(), got.size(), UCFT_UINT64, 1, 2, nullptr), "recv");
+  if (got != data) wrong("something else has come");
+  int here = 0;
+  while (ucft_recv(comm, got.data(), 1, UCFT_UINT64, 1, 1, nullptr) == UCFT_OK) ++here;
+  if (here != messages) wrong("{} short messages", here);
+}
+
+TEST(HostScenario, AMessageIsReceivedIfItsSendHasSucceeded) {
+  for (int run = 0; run < 5; ++run) {
+    JobPlan plan{2, a_sender_that_dies_behind_its_message, {}, {"--expect-kill", "1"}, over("shm")};
+    EXPECT_EQ(what_is_wrong(plan, run_job(plan), {1}), "");
+  }
+}
+
 // rounds COUNT VICTIMS (for kills.cpp): in each round each rank sends to one and receives from one, others in each, by all lengths. A
 // message of a rank that lives is right. Once a victim is said to be gone it stays so.
 RANKS(rounds) {
