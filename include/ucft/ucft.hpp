@@ -851,17 +851,11 @@ class Communicator {
   }
   template <LastingElements Send>
   Request send_init(Send&& values, std::int32_t destination, std::int32_t tag = 0) {
-    ucft_request_h handle = UCFT_REQUEST_NULL;
-    internal::throw_unless_ok(ucft_send_init(get(), internal::data_of(values), internal::size_of(values),
-                                             dtype_of<ElementOf<Send>>(), destination, tag, &handle));
-    return Request(handle, size_);
+    return message_init(ucft_send_init, values, destination, tag);
   }
   template <WritableElements Receive>
   Request recv_init(Receive&& values, std::int32_t source, std::int32_t tag = 0) {
-    ucft_request_h handle = UCFT_REQUEST_NULL;
-    internal::throw_unless_ok(ucft_recv_init(get(), internal::data_of(values), internal::size_of(values),
-                                             dtype_of<ElementOf<Receive>>(), source, tag, &handle));
-    return Request(handle, size_);
+    return message_init(ucft_recv_init, values, source, tag);
   }
   template <LastingElements Send, WritableElements Receive>
   Request scan_init(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
@@ -1158,6 +1152,15 @@ class Communicator {
     result.status = ucft_gossip_allreduce(get(), send, recv.data(), recv.size(), dtype_of<T>(), &options, &result);
     internal::throw_if_wrong_use(result.status);
     return result;
+  }
+
+  // Of a send or a receive.
+  template <class Init, class Values>
+  Request message_init(Init init, Values&& values, std::int32_t other, std::int32_t tag) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(init(get(), internal::data_of(values), internal::size_of(values),
+                                   dtype_of<ElementOf<Values>>(), other, tag, &handle));
+    return Request(handle, size_);
   }
 
   static Request posted(Request request) {

@@ -457,8 +457,8 @@ TEST(PointToPoint, WhoeverDiesHoldsNobodyUp) {
 
 // ---- all orders -----------------------------------------------------------------------------------------------------
 
-// Small programs, in each order of their steps, deliveries, the death of a rank, and the news of it. A run follows a list
-// of choices. Where the list ends it takes the first of what is possible, and notes how many there were.
+// Small programs, in each order of their steps, deliveries, the death of a rank, and the news of it. A run follows a
+// list of choices. Where the list ends it takes the first event that is possible, and notes how many there were.
 class Orders {
  public:
   struct Step {

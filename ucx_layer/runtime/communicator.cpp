@@ -192,7 +192,7 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
 PointToPointDriver& Communicator::point_to_point() {
   if (point_to_point_ == nullptr) {
     point_to_point_ = std::make_unique<PointToPointDriver>(*this);
-    context_.communicators().note_point_to_point(*this);
+    context_.communicators().note_messages(*this);
     for (std::int32_t rank = 0; rank < size(); ++rank)
       if (context_.is_gone(context_rank(rank))) note_gone(rank, !context_.has_failed(context_rank(rank)));
     for (const Rank rank : left_before_) note_gone(rank, true);

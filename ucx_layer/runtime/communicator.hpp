@@ -96,7 +96,6 @@ class Communicator {
   std::int32_t gossiping() const { return gossip_hosts_.empty() ? size() : processes(); }
   bool has_gossip() const { return gossip_ != nullptr; }
   PointToPointDriver& point_to_point();  // made when first needed
-  bool has_point_to_point() const { return point_to_point_ != nullptr; }
   bool awaits_letters() const { return point_to_point_ != nullptr && point_to_point_->has_pending(); }
   // A message of a gossip operation.
   void send_aside(const GossipMessage& message, BufferId value);
@@ -145,8 +144,6 @@ class Communicator {
   std::int32_t processes_;
   std::unique_ptr<GossipDriver> gossip_;
   std::unique_ptr<PointToPointDriver> point_to_point_;
-  void note_gone(Rank rank, bool has_left);
-  void note_left_on_host();
   std::vector<Rank> left_before_;  // before point_to_point_ was there
   std::uint32_t letter_turns_ = 0;
   std::vector<Rank> gossip_hosts_;
@@ -160,6 +157,8 @@ class Communicator {
   };
   void note_gossip_leaver(const GossipLeaver& leaver);
   void note_gossip_leavers();
+  void note_gone(Rank rank, bool has_left);
+  void note_left_on_host();
   std::vector<GossipLeaver> gossip_leavers_;  // that may take part in some gossip operation yet
   std::vector<Rank> gossip_left_;             // that take part in none any more
   std::uint32_t gossip_turns_ = 0;

@@ -38,20 +38,21 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
       early_.push_back(each);
       continue;
     }
-    if (each.header.is_of_letter())
-      deliver_letter(*created, each);
-    else if (created->accepts(each.header))
+    if (each.header.is_of_letter() && has_right_sender(each.header, *created, each.peer))
+      created->on_message(each.header, each.message);  // also of a rank that has gone since: it had sent it before
+    else if (!each.header.is_of_letter() && created->accepts(each.header))
       deliver(each.header, each.message, each.peer);
     release(each);
   }
   return created;
 }
 
-// Also of a rank that has failed or left since: it had sent it before.
-void Communicators::deliver_letter(Communicator& communicator, const Early& early) {
-  if (early.header.sender >= communicator.size()) return note_stale();
-  if (early.peer >= 0 && communicator.context_rank(early.header.sender) != early.peer) return note_stale();
-  communicator.on_message(early.header, early.message);
+// peer: by whose path it came; -1: not known.
+bool Communicators::has_right_sender(const WireHeader& header, const Communicator& communicator, int peer) {
+  if (header.sender < communicator.size() && (peer < 0 || communicator.context_rank(header.sender) == peer))
+    return true;
+  note_stale();
+  return false;
 }
 
 void Communicators::release(const Early& early) {
@@ -143,11 +144,10 @@ void Communicators::sweep_left() {
 
 void Communicators::note_gossip(Communicator& communicator) {
   ++gossiping_;
-  if (communicator.is_on_host() && std::ranges::find(turning_, &communicator) == turning_.end())
-    turning_.push_back(&communicator);
+  note_messages(communicator);
 }
 
-void Communicators::note_point_to_point(Communicator& communicator) {
+void Communicators::note_messages(Communicator& communicator) {
   if (communicator.is_on_host() && std::ranges::find(turning_, &communicator) == turning_.end())
     turning_.push_back(&communicator);
 }
@@ -195,10 +195,8 @@ void Communicators::deliver(const WireHeader& header, const Message& message, in
     early_.push_back({header, message, peer});
     return;
   }
-  if (header.sender >= communicator->size()) return note_stale();
-  const std::int32_t sender = communicator->context_rank(header.sender);
-  if (peer >= 0 && sender != peer) return note_stale();
-  if (transport().is_forgotten(sender)) return note_stale();  // fenced
+  if (!has_right_sender(header, *communicator, peer)) return;
+  if (transport().is_forgotten(communicator->context_rank(header.sender))) return note_stale();  // fenced
   communicator->on_message(header, message);
 }
 

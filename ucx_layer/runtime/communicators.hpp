@@ -33,10 +33,10 @@ class Communicators {
   bool has_ended() const { return has_ended_; }
   void end() { has_ended_ = true; }  // nothing is stored or sent any more
   bool have_gossip() const { return gossiping_ > 0; }
-  void note_point_to_point(Communicator& communicator);
   bool await_letters() const { return awaiting_ > 0; }  // sends or receives are pending
   void note_pending(int more) { awaiting_ += more; }
-  void note_gossip(Communicator& communicator);  // it has some now
+  void note_gossip(Communicator& communicator);    // it has some now
+  void note_messages(Communicator& communicator);  // the same of sends and receives
   // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
   const std::vector<Communicator*>& turning() const { return turning_; }
   // One of them after the other, even one that wants no turn: words that ranks of its host have written may concern it.
@@ -83,7 +83,7 @@ class Communicators {
   bool is_future(std::uint32_t id) const;
   void answer_late(const WireHeader& header, int peer);
   void answer_gone(std::uint32_t id, std::int32_t rank);
-  void deliver_letter(Communicator& communicator, const Early& early);
+  bool has_right_sender(const WireHeader& header, const Communicator& communicator, int peer);
   void release(const Early& early);
   void say_opened();
   void sweep_left();

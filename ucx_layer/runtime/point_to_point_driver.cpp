@@ -95,8 +95,10 @@ void PointToPointDriver::send(const Letter& letter) {
                          : letter.data.empty() ? buffers.allocate(1)  // so that it can be seen to leave
                                                : buffers.copy_in(letter.data.data(), letter.data.size());
   hand_over(letter, {block, 0, letter.bytes});
-  leaving_.push_back({block, letter.peer, static_cast<PointToPointCall*>(letter.id), true});
-  if (leaving_.size() == 1) note_left();
+  auto* const call = static_cast<PointToPointCall*>(letter.id);
+  if (buffers.references(block) > 1) return leaving_.push_back({block, letter.peer, call, true});
+  buffers.release(block);
+  end(*call, UCFT_OK, letter.peer, letter.bytes);
 }
 
 // True if something has left. So has anything for a rank that is gone: nobody knows whether that rank got it. The last

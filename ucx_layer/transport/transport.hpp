@@ -41,8 +41,7 @@ class Transport : public Wiring {
   // Delivers all that has arrived; true if anything was done. listens: UCX is asked, too, which takes a while.
   bool poll(bool listens = true);
   void poll_shared() {  // of these only what ranks of this host have sent
-    shared_.poll();
-    give_back();
+    if (shared_.poll()) give_back();
   }
   void drain(int peer);   // see Path
   void publish_credit();  // before sleeping: gives all credit back

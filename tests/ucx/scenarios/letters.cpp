@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -70,26 +69,46 @@ TEST_P(Scenario, MessagesOfAllLengthsComeInOrder) {
   for (int ranks : {1, 2, 5}) expect_right(plan(ranks, each_to_each, {"21"}));
 }
 
-// A sender that is far ahead of its receiver waits; nothing is lost, and others are received meanwhile.
+// A rank says something to another one that is outside of ucft. name: of the test and the word.
+void leave_mark(const std::string& name) {
+  std::ofstream(std::filesystem::temp_directory_path() / ("ucft_letters_" + name)) << "here";
+}
+void wait_for_mark(const std::string& name) {
+  const std::filesystem::path mark = std::filesystem::temp_directory_path() / ("ucft_letters_" + name);
+  while (!std::filesystem::exists(mark)) std::this_thread::yield();
+  std::filesystem::remove(mark);
+}
+
+// a_slow_receiver MARK MESSAGES: all are posted before their receiver begins. The senders wait; nothing is lost.
 RANKS(a_slow_receiver) {
-  constexpr int messages = 3000;
-  std::uint64_t word = 0;
+  const int messages = std::stoi(arguments.at(1));
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(messages));
   if (rank_ == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int other = 1; other < size_; ++other) wait_for_mark(arguments.at(0) + "_" + std::to_string(other));
     for (int i = 0; i < messages; ++i)
       for (int other = 1; other < size_; ++other) {
-        check(ucft_recv(comm, &word, 1, UCFT_UINT64, other, 1, nullptr), "recv");
-        if (word != word_of(other, 0, i, 0)) wrong("message {} of {} is {}", i, other, word);
+        check(ucft_recv(comm, words.data(), 1, UCFT_UINT64, other, 1, nullptr), "recv");
+        if (words[0] != word_of(other, 0, i, 0)) wrong("message {} of {} is {}", i, other, words[0]);
       }
     return;
   }
+  std::vector<ucft_request_h> sends(words.size());
   for (int i = 0; i < messages; ++i) {
-    word = word_of(rank_, 0, i, 0);
-    check(ucft_send(comm, &word, 1, UCFT_UINT64, 0, 1), "send");
+    const auto place = static_cast<std::size_t>(i);
+    words[place] = word_of(rank_, 0, i, 0);
+    check(ucft_send_init(comm, &words[place], 1, UCFT_UINT64, 0, 1, &sends[place]), "send_init");
+    check(ucft_post(sends[place]), "post");
   }
+  constexpr int window = 256 * 1024 / (8 + 64);
+  if (messages > window) expect(ucft_test(sends.back()), UCFT_INPROGRESS, "the last one");
+  leave_mark(arguments.at(0) + "_" + std::to_string(rank_));
+  for (ucft_request_h each : sends) check(ucft_wait(each, UINT64_MAX), "wait");
 }
 
-TEST_P(Scenario, ASenderThatIsFarAheadWaits) { expect_right(plan(3, a_slow_receiver)); }
+TEST_P(Scenario, ASenderThatIsFarAheadWaits) {
+  for (const char* messages : {"3000", "5000"})
+    expect_right(plan(3, a_slow_receiver, {"ahead_" + std::to_string(getpid()), messages}));
+}
 
 RANKS(too_long_a_message) {
   const std::vector<std::uint64_t> in(5000, 3);
@@ -106,22 +125,20 @@ RANKS(too_long_a_message) {
 // A rank that has received waits outside of ucft for what its sender does once it has sent.
 RANKS(a_receiver_that_goes_outside) {
   std::vector<std::uint64_t> data(500);  // not in line
-  const std::string file = std::filesystem::temp_directory_path().string() + "/ucft_letters_" + arguments.at(0);
   for (int i = 0; i < 20; ++i) {
-    const std::string mark = file + "_" + std::to_string(i);
+    const std::string mark = arguments.at(0) + "_" + std::to_string(i);
     if (rank_ == 1) {
       check(ucft_send(comm, data.data(), data.size(), UCFT_UINT64, 0, 1), "send");
-      std::ofstream(mark) << "sent";
+      leave_mark(mark);
     } else {
       check(ucft_recv(comm, data.data(), data.size(), UCFT_UINT64, 1, 1, nullptr), "recv");
-      while (!std::filesystem::exists(mark)) std::this_thread::yield();
-      std::filesystem::remove(mark);
+      wait_for_mark(mark);
     }
   }
 }
 
 TEST_P(Scenario, AReceiverThatGoesOutsideHoldsNoSenderUp) {
-  expect_right(plan(2, a_receiver_that_goes_outside, {std::to_string(getpid())}));
+  expect_right(plan(2, a_receiver_that_goes_outside, {"outside_" + std::to_string(getpid())}));
 }
 
 // A receive that has been freed gets no message. The next one does.
@@ -148,16 +165,22 @@ TEST_P(Scenario, AReceiveThatIsFreedGetsNoMessage) { expect_right(plan(2, a_rece
 
 TEST_P(Scenario, AMessageThatIsTooLongIsSaidToBe) { expect_right(plan(2, too_long_a_message)); }
 
-// Rank 1 sends to rank 0, and dies. What it had sent is received, then its death is.
+// Rank 1 sends to rank 0, and dies when these messages are there. They are received although its death is known.
 RANKS(last_words) {
   std::uint64_t word = 5;
   if (rank_ == 1) {
     for (int i = 0; i < 3; ++i) check(ucft_send(comm, &word, 1, UCFT_UINT64, 0, 1), "send");
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that they are there
+    check(ucft_send(comm, &word, 1, UCFT_UINT64, 0, 2), "send");
+    check(ucft_recv(comm, &word, 1, UCFT_UINT64, 0, 3, nullptr), "recv");
     std::raise(SIGKILL);
   }
   if (rank_ != 0) return;
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  check(ucft_recv(comm, &word, 1, UCFT_UINT64, 1, 2, nullptr), "recv");
+  check(ucft_send(comm, &word, 1, UCFT_UINT64, 1, 3), "send");
+  for (std::int32_t dead = 0; dead == 0;) {
+    check(ucft_progress(context), "progress");
+    check(ucft_comm_failed(comm, nullptr, &dead), "failed");
+  }
   for (int i = 0; i < 3; ++i) check(ucft_recv(comm, &word, 1, UCFT_UINT64, 1, 1, nullptr), "recv");
   expect(ucft_recv(comm, &word, 1, UCFT_UINT64, 1, 1, nullptr), UCFT_ERR_PEER_FAILED, "from the dead");
   if (std::string(ucft_last_error()).find("rank 1 ") == std::string::npos) wrong("it says {}", ucft_last_error());
@@ -248,8 +271,8 @@ TEST(HostScenario, AMessageIsReceivedIfItsSendHasSucceeded) {
   }
 }
 
-// rounds COUNT VICTIMS (for kills.cpp): in each round each rank sends to one and receives from one, others in each, by all lengths. A
-// message of a rank that lives is right. Once a victim is said to be gone it stays so.
+// rounds COUNT VICTIMS (for kills.cpp): in each round each rank sends to one rank and receives from one, by all
+// lengths. A message of a rank that lives is right. Once a victim is said to be gone it stays so.
 RANKS(rounds) {
   const int count = std::stoi(arguments.at(0));
   const auto is_victim = [&](int rank) {
