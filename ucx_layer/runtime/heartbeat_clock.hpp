@@ -22,7 +22,7 @@ class HeartbeatClock {
 
  private:
   const std::atomic<std::uint64_t>& heartbeat_;
-  std::uint64_t seen_ = 0;
+  std::uint64_t seen_ = ~std::uint64_t{0};  // so the first call, too, says that it has ticked
 };
 
 }  // namespace ucft::detail
