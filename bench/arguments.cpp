@@ -127,6 +127,7 @@ struct RawArguments {
   std::string cycles = "0", repair_initial = "default";
   std::string loss, flip_rate, flip_target;
   std::string bins, sweeps;
+  std::string quorum, deadline_us, step_us;
   std::vector<std::string> flips, failing_links;
   std::vector<std::string> kills;
   std::vector<std::string> stops;
@@ -289,6 +290,11 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->delimiter(',');
   app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
   app.add_flag("--uniform", raw.uniform, "What a rank has returned that dies then, the survivors return, too");
+  app.add_option("--quorum", raw.quorum,
+                 "Of -t allreduce: decided once Q ranks have posted it and the deadline is over")
+      ->type_name("Q");
+  app.add_option("--deadline", raw.deadline_us, "With --quorum: after the first post (default: 0, at once)")
+      ->type_name("US");
   app.add_option("--bins", raw.bins,
                  "Of -o sum_reproducible, avg_reproducible: bins of a sum (default: that of the library)")
       ->type_name("K");
@@ -309,6 +315,9 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--slow", raw.slow, "That rank's steps take FACTOR times as long: it sleeps in between; several: ','")
       ->type_name("RANK@FACTOR")
       ->delimiter(',');
+  app.add_option("--step", raw.step_us,
+                 "No barrier before an operation: a rank sleeps so long, a slow one FACTOR times as long")
+      ->type_name("US");
   app.add_option("--noise", raw.noise,
                  "Each PERIOD (us) a rank sleeps for DURATION (us), wherever it is: of RANKS ranks that are drawn "
                  "(default: of all)")
@@ -402,6 +411,14 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
     arguments.setting = is_setting(raw.algorithm) ? raw.algorithm : "corrected";
   interpret_reproducible(raw, arguments);
   arguments.options.uniform = raw.uniform;
+  if (!raw.quorum.empty()) {
+    if (raw.test != "allreduce") throw std::invalid_argument("--quorum: of -t allreduce");
+    arguments.options.quorum = static_cast<std::int32_t>(parse_number("--quorum", raw.quorum, {1, 1'000'000}));
+  }
+  if (!raw.deadline_us.empty()) {
+    if (raw.quorum.empty()) throw std::invalid_argument("--deadline: with --quorum");
+    arguments.options.deadline_ns = 1000 * parse_number("--deadline", raw.deadline_us, {0, 3'600'000'000});
+  }
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
     arguments.options.correction_delay_us =
@@ -414,6 +431,9 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   for (const auto& text : raw.stops) arguments.deaths.push_back(parse_death("--stop", text, SIGSTOP));
   if (arguments.back_to_back && !arguments.deaths.empty())
     throw std::invalid_argument("--back-to-back: not with --kill or --stop, which happen before an iteration");
+  if (!raw.step_us.empty()) arguments.step_ns = 1000 * parse_number("--step", raw.step_us, {1, 60'000'000});
+  if (arguments.step_ns > 0 && (!arguments.deaths.empty() || arguments.back_to_back || arguments.gossip))
+    throw std::invalid_argument("--step: not with --kill, --stop, --back-to-back, and -t gossip");
   for (const std::string& text : raw.slow) arguments.disturbances.slow.push_back(parse_slow(text));
   if (!raw.noise.empty()) arguments.disturbances.noise = parse_noise(raw.noise);
   for (const auto& [option, is_given] :

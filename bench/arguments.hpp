@@ -104,6 +104,7 @@ struct Arguments {
   int root = 0;
   std::vector<PlannedDeath> deaths;
   Disturbances disturbances;
+  std::int64_t step_ns = 0;    // instead of a barrier: sleep before each operation
   bool back_to_back = false;   // no barrier, no check and no clock between the operations of a batch
   bool shared_memory = false;  // buffers from ucft_alloc
   bool json = false;

@@ -241,13 +241,18 @@ std::string Checker<T>::complaint_about(const std::vector<std::int32_t>& missing
   if (result.contributors + missing.size() != ranks) {
     return fmt::format("{}, but {} contributors are reported", decoded, result.contributors);
   }
-  if (result.missing_known && result.missing != missing) {
-    return fmt::format("{}, but [{}] are reported", decoded, fmt::join(result.missing, ","));
+  std::vector<std::int32_t> reported = result.missing;
+  reported.insert(reported.end(), result.late.begin(), result.late.end());
+  std::ranges::sort(reported);
+  if (result.missing_known && reported != missing) {
+    return fmt::format("{}, but [{}] are reported", decoded, fmt::join(reported, ","));
   }
-  if (std::binary_search(missing.begin(), missing.end(), world_.rank)) {
+  if (result.is_late != std::binary_search(result.late.begin(), result.late.end(), world_.rank))
+    return fmt::format("{}, but this rank is {}", decoded, result.is_late ? "late" : "not late");
+  if (!result.is_late && std::binary_search(missing.begin(), missing.end(), world_.rank)) {
     return fmt::format("{}, but this rank is alive", decoded);
   }
-  if (!std::includes(missing.begin(), missing.end(), last_missing_.begin(), last_missing_.end())) {
+  if (!may_be_late_ && !std::includes(missing.begin(), missing.end(), last_missing_.begin(), last_missing_.end())) {
     return fmt::format("{}, but [{}] were missing before", decoded, fmt::join(last_missing_, ","));
   }
   return "";

@@ -38,6 +38,8 @@ class Checker {
 
   // Of shares that differ, from now on.
   void set_counts(OwnCounts counts) { counts_ = std::move(counts); }
+  // With a quorum a rank that is missing in one result may be in the next one.
+  void note_quorum() { may_be_late_ = true; }
 
   // The same of a share of the sum. Inputs for the shares of different ranks differ.
   void fill_shares(std::span<T> values, std::uint64_t operation) const;
@@ -81,6 +83,7 @@ class Checker {
   World world_;
   OwnCounts counts_;
   std::vector<std::int32_t> last_missing_;
+  bool may_be_late_ = false;
 };
 
 // Calls action with a value of the C++ type.

@@ -107,7 +107,9 @@ class Perftest {
         aside_(world, f, arguments.deaths.size()),
         checker_(arguments.op, {world.rank(), world.size()}),
         root_(arguments.root),
-        counts_(arguments.disturbances.counts(world.rank(), world.size())) {}
+        counts_(arguments.disturbances.counts(world.rank(), world.size())) {
+    if (has_quorum()) checker_.note_quorum();
+  }
 
   // All rows. The number of wrong results over all ranks and rows; the same on all survivors.
   std::uint64_t run() {
@@ -184,7 +186,7 @@ class Perftest {
   }
 
   void iterate(bool counted) {
-    const bool aligned = arguments_.test != Test::barrier && !arguments_.back_to_back;
+    const bool aligned = arguments_.test != Test::barrier && !arguments_.back_to_back && arguments_.step_ns == 0;
     std::int64_t latency_ns = 0;
     bool again = true;
     for (int attempt = 0; again; ++attempt) {  // again: of a root that had died; it goes on with the next one
@@ -193,10 +195,14 @@ class Perftest {
       prepare();
       if (aligned && attempt == 0) move_root(aside_.barrier());
       die_if_due();
+      if (arguments_.step_ns > 0)
+        sleep_until(now_ns() + static_cast<std::int64_t>(static_cast<double>(arguments_.step_ns) *
+                                                         arguments_.disturbances.factor(world_.rank())));
       const ContextSwitches before = ContextSwitches::now();
       begin_ns_ = now_ns();
       for (std::int64_t i = 1; i < batch_; ++i)
-        if (const Result each = operate(); !each.ok()) give_up(world_.rank(), name_of(arguments_.test), each.status);
+        if (const Result each = operate(); !each.ok() && !is_late(each))
+          give_up(world_.rank(), name_of(arguments_.test), each.status);
       const Result result = operate();
       end_ns_ = now_ns();
       if (counted) tally_.add_switches(before, ContextSwitches::now());
@@ -264,6 +270,9 @@ class Perftest {
     return result;
   }
 
+  bool has_quorum() const { return arguments_.options.quorum > 0; }
+  bool is_late(const Result& result) const { return result.status == UCFT_ERR_LATE && has_quorum(); }
+
   bool is_to_die(int rank) const {
     return std::ranges::any_of(arguments_.deaths, [&](const PlannedDeath& death) { return death.rank == rank; });
   }
@@ -286,6 +295,7 @@ class Perftest {
       if (arguments_.test == Test::barrier) check_barrier(false);
       return false;
     }
+    if (is_late(result)) return false;  // what became of it nobody knows here
     if (!result.ok()) {
       give_up(world_.rank(),
               fmt::format("{} of {} bytes, operation {}", name_of(arguments_.test), send_.size_bytes(), operation_),
@@ -316,7 +326,8 @@ class Perftest {
       tally_.add_contributors(result.contributors + ranks_left_out(arguments_.test, world_.rank(), world_.size()));
       const Verdict verdict = check(result);
       right = note(verdict.complaint);
-      if (!goes_to_root(arguments_.test)) tally_.add_digest(operation_, verdict.digest);
+      // With a quorum a rank may not know some results.
+      if (!goes_to_root(arguments_.test) && !has_quorum()) tally_.add_digest(operation_, verdict.digest);
     }
     if (right && has_result && died_at_ns_ > 0 && !recovered_) {
       tally_.add_recovery(end_ns_ - died_at_ns_);

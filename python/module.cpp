@@ -225,7 +225,10 @@ void bind_values(py::module_& m) {
       .def_readwrite("gossip_time_ns", &Options::gossip_time_ns)
       .def_readwrite("reproducible_bins", &Options::reproducible_bins)
       .def_readwrite("reproducible_sweeps", &Options::reproducible_sweeps)
-      .def_readwrite("uniform", &Options::uniform, "1: what a rank has returned that dies then, the survivors return");
+      .def_readwrite("uniform", &Options::uniform, "1: what a rank has returned that dies then, the survivors return")
+      .def_readwrite("quorum", &Options::quorum,
+                     "of allreduce: decided once so many ranks have posted it, and the deadline has passed")
+      .def_readwrite("deadline_ns", &Options::deadline_ns, "with a quorum: from the first post on");
   py::class_<GossipOptions, std::shared_ptr<GossipOptions>>(
       m, "GossipOptions",
       "How a gossip is made (ucft.h: ucft_gossip_options_t); the same on all ranks. GossipOptions(eps=1e-9)")

@@ -1,5 +1,6 @@
 #include "python/result.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "python/errors.hpp"
@@ -10,16 +11,22 @@ namespace {
 
 PyTypeObject* result_type = nullptr;
 
-py::tuple ranks_missing(ucft_result_t got, ucft_request_h request, std::int32_t ranks) {
-  std::vector<std::int32_t> missing(static_cast<std::size_t>(ranks));
+struct Ranks {
+  py::tuple missing, late;
+};
+
+Ranks ranks_of(ucft_result_t got, ucft_request_h request, std::int32_t ranks) {
+  std::vector<std::int32_t> missing(static_cast<std::size_t>(ranks)), late(missing);
   got.missing = missing.data();
-  got.missing_capacity = ranks;
+  got.late = late.data();
+  got.missing_capacity = got.late_capacity = ranks;
   {
     const py::gil_scoped_release released;
     if (const ucft_status_t status = ucft_request_result(request, &got); status != UCFT_OK) got.status = status;
   }
   raise_unless_ok(got.status);
-  return tuple_of(missing.data(), static_cast<std::size_t>(got.missing_count));
+  return {tuple_of(missing.data(), static_cast<std::size_t>(std::max(got.missing_count, 0))),
+          tuple_of(late.data(), static_cast<std::size_t>(got.late_count))};
 }
 
 }  // namespace
@@ -36,23 +43,27 @@ py::object make_result_type() {
       {"contributors", "ranks whose values are in it; 0: not known here"},
       {"missing", "a tuple of the ranks that did not contribute, ascending; None: not known here"},
       {"attempts", "ballots that this rank took part in: 1, and one more at the first death that it hears of"},
+      {"late", "with Options(quorum=...): a tuple of the ranks that live, and whose values came too late, ascending"},
+      {"is_late", "this rank is one of them: its value is not in the result"},
       {nullptr, nullptr}};
-  static PyStructSequence_Desc description = {"ucft.Result", "What an operation was about: a named tuple.", fields, 4};
+  static PyStructSequence_Desc description = {"ucft.Result", "What an operation was about: a named tuple.", fields, 6};
   if (result_type == nullptr) result_type = PyStructSequence_NewType(&description);
   if (result_type == nullptr) throw py::error_already_set();
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(result_type));
 }
 
 py::object result_of(const ucft_result_t& got, ucft_request_h request, py::object value, std::int32_t ranks) {
-  py::object missing = got.missing_count < 0    ? py::object(py::none())
-                       : got.missing_count == 0 ? py::object(py::tuple())
-                                                : ranks_missing(got, request, ranks);
+  Ranks named;
+  if (got.missing_count > 0 || got.late_count > 0) named = ranks_of(got, request, ranks);
+  py::object missing = got.missing_count < 0 ? py::object(py::none()) : py::object(named.missing);
   const auto result = py::reinterpret_steal<py::object>(PyStructSequence_New(result_type));
   if (!result) throw py::error_already_set();
   PyStructSequence_SetItem(result.ptr(), 0, value.release().ptr());
   PyStructSequence_SetItem(result.ptr(), 1, PyLong_FromLong(static_cast<long>(got.contributors)));
   PyStructSequence_SetItem(result.ptr(), 2, missing.release().ptr());
   PyStructSequence_SetItem(result.ptr(), 3, PyLong_FromLong(static_cast<long>(got.attempts)));
+  PyStructSequence_SetItem(result.ptr(), 4, named.late.release().ptr());
+  PyStructSequence_SetItem(result.ptr(), 5, py::bool_(got.is_late != 0).release().ptr());
   return result;
 }
 

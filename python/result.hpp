@@ -1,4 +1,4 @@
-// The result of an operation: ucft.Result, a named tuple (value, contributors, missing, attempts).
+// The result of an operation: ucft.Result, a named tuple (value, contributors, missing, attempts, late, is_late).
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -71,7 +71,9 @@ typedef enum UCFT_OF_INT {
   UCFT_ERR_TRANSPORT = -15,        /* UCX reported an error; ucft_last_error() has its words                 */
   UCFT_ERR_UNSUPPORTED = -16,      /* a value that this version does not have                               */
   UCFT_ERR_PEER_FAILED = -17,      /* the other rank of a send or receive has failed, or has left           */
-  UCFT_ERR_TRUNCATED = -18         /* a message is longer than the receive that it was sent to: it is lost  */
+  UCFT_ERR_TRUNCATED = -18,        /* a message is longer than the receive that it was sent to: it is lost  */
+  UCFT_ERR_LATE = -19              /* an operation was decided without this rank, and its result is not kept any
+                                      more (options.quorum) */
 } ucft_status_t;
 
 /* The name of a status, e.g. "UCFT_ERR_BUSY". Never NULL. Any thread. */
@@ -430,12 +432,15 @@ typedef struct {
                       follows the operation, with its f: its error is the operation's then. It must be the same on all
                       ranks: else their later calls are compared with each other's, one apart. Of reduce and gather it
                       is about the root's result. Not of gossip operations */
+  int64_t deadline_ns; /* with a quorum: from the first post that the rank which decides hears of; at most an hour */
+  int32_t quorum;      /* of ucft_allreduce: decided once so many ranks have posted it and deadline_ns have passed, or
+                          all that live have. 0: all that live must. The same on all ranks, as deadline_ns */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT                                                                         \
   {                                                                                                    \
     sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
-        UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0, 0, 0                                                       \
+        UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0, 0, 0, 0, 0                                                 \
   }
 
 /* The result of an operation. It is always written; the operation's outputs are written on success only, but for some
@@ -454,10 +459,15 @@ typedef struct {
   int32_t missing_count; /* how many there are; -1: not known (broadcast, scatter; reduce and gather away from the root;
                                COUNT and BIT, but for blocks and scans; more than 64 failures, where ranks send
                                messages) */
+  int32_t*
+      late; /* of options.quorum. Caller's array or NULL: the ranks that live, and were late, ascending               */
+  int32_t late_capacity; /* of it */
+  int32_t late_count;    /* how many there are; 0 of other operations */
+  int32_t is_late;       /* 1: this rank is one of them: its value is not in the result */
 } ucft_result_t;
 
 #define UCFT_RESULT_INIT \
-  { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1 }
+  { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1, 0, 0, 0, 0 }
 
 /* As `send` of an operation: the input is taken from recv. */
 #define UCFT_IN_PLACE ((const void*)-1)
@@ -476,7 +486,13 @@ typedef struct {
 /* Combines count elements of dtype of all ranks by op, and gives the result to all. count 0 is a barrier. As all calls
  * without _init it blocks; options and result may be NULL.
  * If ranks die: all survivors get the same bits. A dead rank's value is in the result once or not at all, and
- * result->missing says which. If more than f hosts die: the right result, or UCFT_ERR_TOO_MANY_FAILURES on all. */
+ * result->missing says which. If more than f hosts die: the right result, or UCFT_ERR_TOO_MANY_FAILURES on all.
+ * With options.quorum it does not wait for slow ranks: result->late names those whose values came too late, the same
+ * on all ranks. A rank that is late stays a member. Its call returns the result, with is_late set, if that is one of
+ * the last 4; else UCFT_ERR_LATE, and recv is as it was. It may add its value to that of its next call. (In place the
+ * result overwrites it.) Its calls return at once until it has caught up. Such operations are ordered among themselves
+ * alone, at most 4 in flight; any number of ranks may die. One rank combines: what it reads is n times the bytes. Not
+ * with options.uniform, nor with reproducible_sweeps 2. f, tree and correction are not looked at. */
 UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, ucft_op_t op, const ucft_coll_options_t* options,
                                       ucft_result_t* result);

@@ -250,6 +250,9 @@ struct Result {
   // with failure_info COUNT or BIT, but not of blocks and scans; with more than 64 failures, where ranks send messages.
   bool missing_known = false;
   RankList missing;  // ranks of the communicator that did not contribute, ascending
+  // Of options.quorum: ranks that live, and whose values came too late, ascending; this one is among them.
+  RankList late;
+  bool is_late = false;
 
   bool ok() const noexcept { return status == UCFT_OK; }
 };
@@ -312,18 +315,21 @@ inline std::vector<RankSight> look(ucft_comm_h comm, std::int32_t size) {
   return seen;
 }
 
-// The C structure for one result, with room for all ranks in `missing`. It is kept and used again, so an operation
-// allocates nothing.
+// The C structure for one result, with room for all ranks in `missing` and in `late`. It is kept and used again, so an
+// operation allocates nothing.
 class ResultReader {
  public:
   ResultReader() = default;
-  explicit ResultReader(std::int32_t rank_count) : missing_(static_cast<std::size_t>(rank_count)) {}
+  explicit ResultReader(std::int32_t rank_count)
+      : missing_(static_cast<std::size_t>(rank_count)), late_(static_cast<std::size_t>(rank_count)) {}
 
   // Reset, to hand to a C call.
   ucft_result_t* fresh() noexcept {
     raw_ = UCFT_RESULT_INIT;
     raw_.missing = missing_.data();
     raw_.missing_capacity = static_cast<std::int32_t>(missing_.size());
+    raw_.late = late_.data();
+    raw_.late_capacity = static_cast<std::int32_t>(late_.size());
     return &raw_;
   }
 
@@ -337,11 +343,13 @@ class ResultReader {
     result.attempts = raw_.attempts;
     result.missing_known = raw_.missing_count >= 0;
     if (raw_.missing_count > 0) result.missing.assign({missing_.data(), static_cast<std::size_t>(raw_.missing_count)});
+    if (raw_.late_count > 0) result.late.assign({late_.data(), static_cast<std::size_t>(raw_.late_count)});
+    result.is_late = raw_.is_late != 0;
     return result;
   }
 
  private:
-  std::vector<std::int32_t> missing_;
+  std::vector<std::int32_t> missing_, late_;
   ucft_result_t raw_ = UCFT_RESULT_INIT;
 };
 

@@ -20,8 +20,8 @@ import sys as _sys
 import weakref as _weakref
 
 from . import _ucft
-from ._errors import (BusyError, ClosedError, Error, ExcludedError, ForkedError, InvalidParamError, MismatchError,
-                      NoMemoryError,
+from ._errors import (BusyError, ClosedError, Error, ExcludedError, ForkedError, InvalidParamError, LateError,
+                      MismatchError, NoMemoryError,
                       PartitionError, PeerFailedError, RootFailedError, StartUpError, StateError, ThreadError,
                       TimedOutError, TooManyFailuresError,
                       TransportError, TruncatedError, UnsupportedError)

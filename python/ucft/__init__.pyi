@@ -38,6 +38,8 @@ class PeerFailedError(Error):
 class TruncatedError(Error):
     rank: int
 
+class LateError(Error): ...
+
 class DType(enum.Enum):
     FLOAT = ...
     DOUBLE = ...
@@ -254,6 +256,8 @@ class Options:
     reproducible_bins: int
     reproducible_sweeps: int
     uniform: int
+    quorum: int
+    deadline_ns: int
 
 class GossipOptions:
     def __init__(self, **fields: Any) -> None: ...
@@ -276,6 +280,8 @@ class Result(NamedTuple):
     contributors: int
     missing: Optional[tuple[int, ...]]
     attempts: int
+    late: tuple[int, ...]
+    is_late: bool
 
 class GossipResult:
     value: Any

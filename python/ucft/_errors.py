@@ -87,6 +87,10 @@ class TruncatedError(Error):
     """The number of the rank that has sent it, in the communicator."""
 
 
+class LateError(Error):
+    """An allreduce with a quorum was decided without this rank, and its result is not kept any more."""
+
+
 _NAMES = {
     -1: ("INVALID_PARAM", InvalidParamError), -2: ("NO_MEMORY", NoMemoryError), -3: ("BUSY", BusyError),
     -4: ("TIMED_OUT", TimedOutError), -5: ("ROOT_FAILED", RootFailedError),
@@ -96,6 +100,7 @@ _NAMES = {
     -13: ("THREAD", ThreadError),
     -14: ("FORKED", ForkedError), -15: ("TRANSPORT", TransportError), -16: ("UNSUPPORTED", UnsupportedError),
     -17: ("PEER_FAILED", PeerFailedError), -18: ("TRUNCATED", TruncatedError),
+    -19: ("LATE", LateError),
 }
 for _code, (_name, _class) in _NAMES.items():
     _class.status, _class.code = "UCFT_ERR_" + _name, _code

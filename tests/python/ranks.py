@@ -541,6 +541,32 @@ def touch(path):
     open(path, "w").close()
 
 
+def slow():
+    """Rank 2 is late for ten steps, then owes nothing any more."""
+    world = ucft.init()
+    options = ucft.Options(quorum=2)
+    if world.rank == 2:
+        for _ in range(2):
+            world.recv(np.zeros(1))
+    total = np.full(2, -1.0)
+    late = []
+    for step in range(10):
+        try:
+            got = world.allreduce(np.full(2, 1.0 + world.rank), total, options=options)
+        except ucft.LateError:
+            assert world.rank == 2 and list(total) == [-1, -1], total
+            continue
+        assert got.late == (2,) and got.missing == () and got.contributors == 2 and list(total) == [3, 3], got
+        assert got.is_late == (world.rank == 2), got
+        late.append(step)
+    assert late == (list(range(10)) if world.rank < 2 else late) and 9 in late, late
+    if world.rank < 2:
+        world.send(np.zeros(1), 2)
+    got = world.iallreduce(np.ones(2), options=ucft.Options(quorum=3, deadline_ns=10)).wait()
+    assert got.late == () and not got.is_late and got.contributors == 3 and list(got.value) == [3, 3], got
+    raises(ucft.InvalidParamError, ["options.quorum is 4"], world.allreduce, 1, options=ucft.Options(quorum=4))
+
+
 def requests():
     world = ucft.init()
     me, n = world.rank, world.size
@@ -871,6 +897,10 @@ def late():
     world = ucft.init()
     world.allreduce(1)
     if world.rank == 0:
+        while world.look()[1].heard_at_ns <= world.look()[1].posted_at_ns:
+            time.sleep(0.001)  # until a sign of life after the allreduce
+        world.send(np.zeros(1), 1)
+
         def watch():
             while True:
                 seen = world.look()
@@ -887,8 +917,7 @@ def late():
         world.barrier()
         watchdog.join()
     else:
-        while world.look()[1].heard_at_ns <= world.look()[1].posted_at_ns:
-            time.sleep(0.001)  # a sign of life after the allreduce
+        world.recv(np.zeros(1))
         os.kill(os.getpid(), signal.SIGSTOP)
         world.barrier()
 

@@ -342,6 +342,11 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.correction_distance = -4; }), "options.correction_distance is -4");
   blame(with([](auto& o) { o.failure_info = static_cast<ucft_failure_info_t>(4); }), "options.failure_info is 4");
   blame(with([](auto& o) { o.uniform = 2; }), "options.uniform is 2: must be 0 or 1");
+  blame(with([](auto& o) { o.quorum = -1; }), "options.quorum is -1: must be 0 .. 1 (the ranks)");
+  blame(with([](auto& o) { o.quorum = 2; }), "options.quorum is 2: must be 0 .. 1 (the ranks)");
+  blame(with([](auto& o) { o.quorum = o.uniform = 1; }), "options.quorum is 1, and options.uniform 1");
+  blame(with([](auto& o) { o.quorum = 1, o.deadline_ns = -1; }), "options.deadline_ns is -1: must be 0 .. 36000");
+  blame(with([](auto& o) { o.deadline_ns = 1; }), "options.deadline_ns is 1, and options.quorum 0");
   blame(with([](auto& o) { o.reproducible_bins = 3; }), "options.reproducible_bins is 3, and op UCFT_SUM");
   blame(with([](auto& o) { o.reproducible_sweeps = 2; }), "options.reproducible_sweeps is 2, and op UCFT_SUM");
   const ucft_coll_options_t three = with([](auto& o) { o.reproducible_sweeps = 3; });

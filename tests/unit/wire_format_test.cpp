@@ -214,8 +214,8 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known =
-        phase < phase_count || phase == 15 || (phase >= 16 && phase <= 25) || phase == 32;  // 15: gossip, 32: a letter
+    const bool known = phase < phase_count || phase == 15 || (phase >= 16 && phase <= 25) || phase == 32 ||
+                       phase == 33;  // 15: gossip; 32, 33: letters
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;
@@ -227,6 +227,10 @@ TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   EXPECT_EQ(judge(header), Malformed::no);
   header.flags = static_cast<std::uint8_t>(Letter::Kind::credit) + 1;
   EXPECT_EQ(judge(header), Malformed::phase) << "no kind of letter";
+  header = compose_header(QuorumLetter{.kind = QuorumLetter::Kind::closing}, 0, context);
+  EXPECT_EQ(judge(header), Malformed::no);
+  header.flags = quorum_kind_count;
+  EXPECT_EQ(judge(header), Malformed::phase) << "no kind of letter of a quorum allreduce";
   EXPECT_STREQ(malformed_name(Malformed::phase), "unknown phase");
 }
 
@@ -249,6 +253,20 @@ TEST(WireFormat, ALetterComesAsItWasSent) {
   EXPECT_EQ(got.credit, sent.credit);
   EXPECT_EQ(got.offset, sent.offset);
   EXPECT_EQ(got.bytes, sent.bytes);
+}
+
+TEST(WireFormat, ALetterOfAQuorumComesAsItWasSent) {
+  const QuorumLetter sent{
+      .kind = QuorumLetter::Kind::token, .peer = 7, .number = 1ull << 40, .promised = 1ull << 50, .body = {}};
+  const WireHeader header = compose_header(sent, 1ull << 60, context);
+  EXPECT_TRUE(header.is_of_letter() && header.is_of_quorum());
+  EXPECT_FALSE(header.is_control() || header.is_of_message() || header.is_of_piece() || header.is_of_gossip());
+  EXPECT_EQ(header.quorum.number, 1ull << 60);
+  const QuorumLetter got = parse_quorum(header);
+  EXPECT_EQ(got.kind, sent.kind);
+  EXPECT_EQ(got.peer, context.sender) << "from whom it comes";
+  EXPECT_EQ(got.number, sent.number);
+  EXPECT_EQ(got.promised, sent.promised);
 }
 
 TEST(WireFormat, LengthsThatDoNotFitAreNamed) {

@@ -27,6 +27,13 @@ ucft_status_t check_result(const ucft_result_t* result) {
   return result == nullptr ? UCFT_OK : check_size("result", *result, "UCFT_RESULT_INIT");
 }
 
+void write_late(const QuorumRequest& request, ucft_result_t* result) {
+  result->late_count = static_cast<std::int32_t>(request.late.size());
+  result->is_late = request.is_late ? 1 : 0;
+  if (result->late != nullptr)
+    std::copy_n(request.late.begin(), std::clamp(result->late_capacity, 0, result->late_count), result->late);
+}
+
 // After check_result().
 [[gnu::always_inline]] inline void write_result(const Request& request, ucft_result_t* result) {
   if (result == nullptr) return;
@@ -34,6 +41,8 @@ ucft_status_t check_result(const ucft_result_t* result) {
   result->contributors = request.contributors;
   result->attempts = request.attempts;
   result->missing_count = request.missing_known ? request.missing_count : -1;
+  result->late_count = result->is_late = 0;
+  if (request.quorum != nullptr) write_late(*request.quorum, result);
   if (request.missing.empty() || result->missing == nullptr || !request.missing_known) return;
   std::int32_t room = result->missing_capacity;
   std::int32_t* to = result->missing;
@@ -57,8 +66,9 @@ ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
 
 ucft_status_t start(Request& request) {
   if (request.point_to_point) return start_point_to_point(request);
-  const ucft_status_t status =
-      request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
+  const ucft_status_t status = request.gossip != nullptr   ? request.communicator->gossip().post(request)
+                               : request.quorum != nullptr ? request.communicator->quorum().post(request)
+                                                           : request.communicator->post(request);
   if (status == UCFT_OK) request.is_unsettled = has_accumulators(request.call);
   return status;
 }
@@ -67,6 +77,8 @@ ucft_status_t start(Request& request) {
 ucft_status_t explain_start(Request& request, ucft_status_t status) {
   if (status == UCFT_ERR_BUSY && request.gossip != nullptr)
     return fail(status, "{} gossip operations are in flight on this communicator", GossipDriver::in_flight);
+  if (status == UCFT_ERR_BUSY && request.quorum != nullptr)
+    return fail(status, "{} quorum allreduces are in flight on this communicator", QuorumDriver::in_flight);
   if (status == UCFT_ERR_BUSY)
     return fail(status,
                 "too many operations in flight on this communicator, here or on another rank (UCFT_WINDOW is {})",

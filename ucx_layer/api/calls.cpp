@@ -17,6 +17,7 @@
 #include "ucx_layer/api/accumulators.hpp"
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/memory_check.hpp"
+#include "ucx_layer/api/operators.hpp"
 #include "ucx_layer/runtime/context.hpp"
 
 namespace ucft::detail {
@@ -24,7 +25,7 @@ namespace ucft::detail {
 namespace {
 
 constexpr std::uint64_t displacement_limit = std::uint64_t{1} << 56;  // elements
-constexpr std::int64_t correction_delay_limit_us = 3'600'000'000;
+constexpr std::int64_t correction_delay_limit_us = 3'600'000'000, deadline_limit_ns = 3'600'000'000'000;
 static_assert(UCFT_TREE_BINOMIAL == static_cast<int>(Tree::binomial) &&
               UCFT_TREE_KARY == static_cast<int>(Tree::kary) && UCFT_TREE_KNOMIAL == static_cast<int>(Tree::knomial) &&
               UCFT_TREE_LAME == static_cast<int>(Tree::lame) && UCFT_TREE_OPTIMAL == static_cast<int>(Tree::optimal) &&
@@ -118,6 +119,18 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
       {"options.correction_delay_us is {0}: must be {1} .. {2}", options.correction_delay_us, 0,
        correction_delay_limit_us},
       {"options.uniform is {0}: must be 0 or 1", options.uniform, 0, 1},
+      {"options.quorum is {0}: must be {1} .. {2} (the ranks)", options.quorum, 0, comm.size()},
+      {"options.quorum is {0}: it is of an allreduce", options.quorum, 0,
+       arguments.kind == Kind::allreduce ? comm.size() : 0},
+      {"options.quorum is {0}, and options.uniform 1: ranks that are late can't wait for that", options.quorum, 0,
+       options.uniform == 0 ? comm.size() : 0},
+      {"options.quorum is {0}, and options.reproducible_sweeps 2: it takes one", options.quorum, 0,
+       options.reproducible_sweeps != 2 ? comm.size() : 0},
+      {"options.quorum is {0}, and options.tree UCFT_TREE_GOSSIP: there is no tree", options.quorum, 0,
+       is_gossip ? 0 : comm.size()},
+      {"options.deadline_ns is {0}: must be {1} .. {2}", options.deadline_ns, 0, deadline_limit_ns},
+      {"options.deadline_ns is {0}, and options.quorum 0", options.deadline_ns, 0,
+       options.quorum != 0 ? deadline_limit_ns : 0},
       {"options.failure_info is {0}: not a ucft_failure_info_t", options.failure_info, UCFT_FAILURE_INFO_LIST,
        UCFT_FAILURE_INFO_BIT},
       {"options.first_root is {0}: must be {1} .. {2}, or -1", arguments.rooted() ? -1 : options.first_root, 0, last,
@@ -438,58 +451,6 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
   return UCFT_OK;
 }
 
-// "op is UCFT_BAND, and dtype UCFT_FLOAT: it takes int32, int64, .. only"
-ucft_status_t refuse(Operator op, DataType type) {
-  std::string taken;
-  for (std::size_t i = 0; i < type_count; ++i)
-    if (takes(op, static_cast<DataType>(i))) taken += fmt::format("{}{}", taken.empty() ? "" : ", ", type_rows[i].name);
-  const bool could_divide = is_average(op) && is_of(type, integers);
-  return fail(UCFT_ERR_INVALID_PARAM, "op is {}, and dtype {}: it takes {} only{}", row_of(op).constant,
-              row_of(type).constant, taken,
-              could_divide ? "; of integers take UCFT_SUM, and divide it by the result's contributors" : "");
-}
-
-// Of reproducible sums alone; 0: the library's choice.
-ucft_status_t check_reproducible(const ucft_coll_options_t& options, Kind kind, Operator op, DataType type) {
-  const std::tuple<const char*, int, int, int> table[] = {
-      {"reproducible_bins", options.reproducible_bins, usual_bins_of(type), most_bins},
-      {"reproducible_sweeps", options.reproducible_sweeps, 1, 2}};
-  for (const auto& [name, value, least, most] : table) {
-    if (value == 0) continue;
-    if (!row_of(kind).takes_operator())
-      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: there is no sum in a {}", name, value, row_of(kind).name);
-    if (row_of(kind).combines_landed() && options.reproducible_sweeps == 2)
-      return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_sweeps is 2: a {} takes one", row_of(kind).name);
-    if (!is_binned(op))
-      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}, and op {}: it is of reproducible sums", name, value,
-                  row_of(op).constant);
-    if (value < least || value > most)
-      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: must be {} .. {} of {}, or 0", name, value, least, most,
-                  row_of(type).name);
-  }
-  return UCFT_OK;
-}
-
-ucft_status_t read_operator(const ucft_operator_t* op, const ucft_coll_options_t* options, Kind kind, DataType type,
-                            Reduction& reduction) {
-  if (op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
-  if (ucft_status_t wrong = check_size("op", *op, "UCFT_OPERATOR_INIT"); wrong != UCFT_OK) return wrong;
-  if (op->op < 0 || op->op >= static_cast<int>(operator_count))
-    return fail(UCFT_ERR_INVALID_PARAM, "op is {}: not a ucft_op_t", static_cast<int>(op->op));
-  if (op->op == UCFT_USER && op->function == nullptr)
-    return fail(UCFT_ERR_INVALID_PARAM, "op is UCFT_USER and its function is null");
-  const auto its = static_cast<Operator>(op->op);
-  if (!takes(its, type)) return refuse(its, type);
-  // Options of another version are refused where all of them are read.
-  const bool has_options = options != nullptr && options->struct_size == sizeof *options;
-  if (has_options)
-    if (ucft_status_t status = check_reproducible(*options, kind, its, type); status != UCFT_OK) return status;
-  // By value: the operation may be asked about after its request has been freed.
-  reduction = {type, its, reinterpret_cast<UserFunction>(op->function), op->arg,
-               has_options ? options->reproducible_bins : 0};
-  return UCFT_OK;
-}
-
 ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   Arguments& arguments = request.arguments;
   Reduction& reduction = arguments.reduction;
@@ -578,6 +539,12 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   for (const std::uint64_t* array : arrays_of(comm, call))
     if (array != nullptr) request.arrays.insert(request.arrays.end(), array, array + comm.size());
   if (call.options != nullptr) request.options = *call.options;
+  if (request.options.quorum > 0) {
+    request.quorum = std::make_unique<QuorumRequest>();
+    request.quorum->quorum = static_cast<std::uint32_t>(request.options.quorum);
+    request.quorum->deadline_ns = request.options.deadline_ns;
+    return UCFT_OK;
+  }
   comm.plan(request);
   if (has_accumulators(call)) request.shortcut.reset();  // they are looked at before, and settled afterwards
   const Reduction& reduction = request.arguments.reduction;

@@ -49,10 +49,13 @@ template <std::size_t bytes>
   constexpr std::size_t packed = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
   static_assert(packed == sizeof a.struct_size + 9 * sizeof(std::int32_t));
   static_assert(offsetof(ucft_coll_options_t, uniform) == offsetof(ucft_coll_options_t, reproducible_sweeps) + 4 &&
-                sizeof a - offsetof(ucft_coll_options_t, uniform) <= sizeof(std::size_t));  // nothing behind it
+                offsetof(ucft_coll_options_t, deadline_ns) == offsetof(ucft_coll_options_t, uniform) + 8 &&
+                offsetof(ucft_coll_options_t, quorum) == offsetof(ucft_coll_options_t, deadline_ns) + 8 &&
+                sizeof a - offsetof(ucft_coll_options_t, quorum) <= sizeof(std::size_t));  // nothing behind it
   return has_same_bytes<packed>(&a, &b) && a.correction_delay_us == b.correction_delay_us &&
          a.gossip_time_ns == b.gossip_time_ns && a.reproducible_bins == b.reproducible_bins &&
-         a.reproducible_sweeps == b.reproducible_sweeps && a.uniform == b.uniform;
+         a.reproducible_sweeps == b.reproducible_sweeps && a.uniform == b.uniform && a.quorum == b.quorum &&
+         a.deadline_ns == b.deadline_ns;
 }
 
 // Counts, displacements, send counts, send displacements of a call, of which a rank reads some. null: there is none, or

@@ -19,8 +19,13 @@ ucft_status_t explain_mismatch(const Request& request) {
   if (request.culprit >= 0) {
     const std::int32_t rank = comm.context_rank(request.culprit);
     culprit = comm.context().describe(rank);
-    difference = comm.view().difference(rank, comm.context().rank(), comm.id(), request.number);
+    if (request.quorum == nullptr)
+      difference = comm.view().difference(rank, comm.context().rank(), comm.id(), request.number);
   }
+  if (request.quorum != nullptr)
+    return fail(request.status,
+                "quorum allreduce {}: {} posted something else: another type, operator, count, quorum or deadline",
+                request.number, culprit);
   if (difference.empty())
     difference = "posted something else: another operation, type, operator, count, root, f or algorithm";
   return fail(request.status, "operation {}: {} {}", request.number, culprit, difference);
@@ -59,6 +64,10 @@ ucft_status_t explain(const Request& request) {
                   request.arguments.f);
     case UCFT_ERR_EXCLUDED:
     case UCFT_ERR_PARTITION: return fail(request.status, "{}", context.exclusion_text());
+    case UCFT_ERR_LATE:
+      return fail(request.status,
+                  "quorum allreduce {}: it was decided without this rank, and its result is not kept any more",
+                  request.number);
     case UCFT_ERR_UNSUPPORTED:
       if (request.culprit < 0) break;
       return fail(request.status,
@@ -104,7 +113,15 @@ ucft_status_t explain_lateness(const Request& request, std::uint64_t timeout_us)
   Communicator& comm = *request.communicator;
   comm.context().say_waited_until(Context::Clock::now());
   std::string text = fmt::format("operation {} is still in progress after {} us", request.number, timeout_us);
-  if (request.point_to_point) {
+  if (request.quorum != nullptr) {
+    const std::int32_t lead = comm.context_rank(comm.quorum().lead());
+    JobView job = comm.view();
+    text = fmt::format(
+        "quorum allreduce {} is still in progress after {} us: fewer than {} ranks have posted it, or its "
+        "deadline is not over, or the rank that leads does not answer: {}: {}",
+        request.number, timeout_us, request.quorum->quorum, comm.context().describe(lead),
+        sentence_about(job, comm, lead));
+  } else if (request.point_to_point) {
     const PointToPointCall& call = *request.point_to_point;
     text = fmt::format("a {} {} of tag {} is still in progress after {} us", call.is_send ? "send to" : "receive from",
                        call.peer < 0 ? "any rank" : comm.context().describe(comm.context_rank(call.peer)), call.tag,
@@ -165,6 +182,7 @@ const char* ucft_status_name(ucft_status_t status) {
     UCFT_NAME(UCFT_ERR_UNSUPPORTED);
     UCFT_NAME(UCFT_ERR_PEER_FAILED);
     UCFT_NAME(UCFT_ERR_TRUNCATED);
+    UCFT_NAME(UCFT_ERR_LATE);
 #undef UCFT_NAME
   }
   return "not a ucft_status_t";

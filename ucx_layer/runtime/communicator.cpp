@@ -96,6 +96,7 @@ ucft_status_t Communicator::post(Request& request) {
 void Communicator::leave() {
   has_left_ = true;
   if (gossip_ != nullptr) left_.gossip_from = gossip_->posted();
+  if (quorum_ != nullptr) quorum_->leave();
   engine_->leave(left_.gossip_from);
 }
 
@@ -182,8 +183,9 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
     return gossip().on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes});
   }
   if (header.is_of_letter()) {
+    if (has_left_ && header.is_of_quorum()) return answer_whether_left(context_rank(header.sender));
     if (has_left_) return context_.communicators().note_stale();
-    return point_to_point().on_message(header, message);
+    return header.is_of_quorum() ? quorum().on_message(header, message) : point_to_point().on_message(header, message);
   }
   if (host_ != nullptr) return context_.communicators().note_stale();
   engine_->on_message(header, message);
@@ -192,27 +194,47 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
 PointToPointDriver& Communicator::point_to_point() {
   if (point_to_point_ == nullptr) {
     point_to_point_ = std::make_unique<PointToPointDriver>(*this);
-    context_.communicators().note_messages(*this);
-    for (std::int32_t rank = 0; rank < size(); ++rank)
-      if (context_.is_gone(context_rank(rank))) note_gone(rank, !context_.has_failed(context_rank(rank)));
-    for (const Rank rank : left_before_) note_gone(rank, true);
+    note_all_gone();
   }
   return *point_to_point_;
 }
 
+QuorumDriver& Communicator::quorum() {
+  if (quorum_ == nullptr) {
+    quorum_ = std::make_unique<QuorumDriver>(*this);
+    note_all_gone();
+  }
+  return *quorum_;
+}
+
+void Communicator::end_opening() {
+  is_opening_ = false;
+  if (point_to_point_ != nullptr || quorum_ != nullptr) note_all_gone();
+}
+
+// For a driver that was not there before.
+void Communicator::note_all_gone() {
+  if (is_opening_) return;
+  context_.communicators().note_messages(*this);
+  for (std::int32_t rank = 0; rank < size(); ++rank)
+    if (context_.is_gone(context_rank(rank))) note_gone(rank, !context_.has_failed(context_rank(rank)));
+  for (const Rank rank : std::vector<Rank>(leavers_)) note_gone(rank, true);
+}
+
 // It sends nothing more here, and what it has sent, and can come, has come.
 void Communicator::note_gone(Rank rank, bool has_left) {
-  if (point_to_point_ != nullptr)
-    point_to_point_->on_gone(rank, has_left);
-  else if (has_left && std::ranges::find(left_before_, rank) == left_before_.end())
-    left_before_.push_back(rank);
+  if (has_left && !has_said_that_it_leaves(rank)) leavers_.push_back(rank);
+  if (point_to_point_ != nullptr && !point_to_point_->is_gone(rank)) point_to_point_->on_gone(rank, has_left);
+  if (quorum_ != nullptr) quorum_->on_gone(rank);
 }
 
 // On a host a rank that has left says so in its memory alone. Its messages are in this rank's memory by then.
 void Communicator::note_left_on_host() {
-  if (host_ == nullptr || ++letter_turns_ % 64 != 0) return;
+  // A rank that only holds others' letters has few turns: its helper's.
+  const bool waits = awaits_letters() || (quorum_ != nullptr && quorum_->has_pending());
+  if (host_ == nullptr || (++letter_turns_ % 64 != 0 && waits)) return;
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (rank == me_ || point_to_point_->is_gone(rank) || !host_->gossip_left(rank)) continue;
+    if (rank == me_ || has_said_that_it_leaves(rank) || !host_->gossip_left(rank)) continue;
     context_.transport().drain(context_rank(rank));
     note_gone(rank, true);
   }
@@ -260,10 +282,9 @@ bool Communicator::on_turn() {
   bool active = engine_->on_turn();
   if (!has_left_ && (!gossip_leavers_.empty() || (host_ != nullptr && gossip_ != nullptr))) note_gossip_leavers();
   if (gossip_ != nullptr) active |= gossip_->on_turn();
-  if (awaits_letters()) {
-    note_left_on_host();
-    active |= point_to_point_->on_turn();
-  }
+  if (awaits_letters() || awaits_quorum()) note_left_on_host();
+  if (awaits_letters()) active |= point_to_point_->on_turn();
+  if (awaits_quorum()) active |= quorum_->on_turn();
   has_more_ = gossip_ != nullptr && (gossip_->active() > 0 || (!gossip_leavers_.empty() && !has_left_));
   return active;
 }
@@ -272,6 +293,7 @@ void Communicator::exclude_self(ucft_status_t why) {
   engine_->exclude_self(why);
   if (gossip_ != nullptr) gossip_->exclude_self(why);
   if (point_to_point_ != nullptr) point_to_point_->exclude_self(why);
+  if (quorum_ != nullptr) quorum_->exclude_self(why);
 }
 
 }  // namespace ucft::detail

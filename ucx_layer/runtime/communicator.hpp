@@ -5,6 +5,7 @@
 // Threads: one at a time, the one that is inside the context.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "ucx_layer/runtime/gossip_driver.hpp"
 #include "ucx_layer/runtime/last_two.hpp"
 #include "ucx_layer/runtime/point_to_point_driver.hpp"
+#include "ucx_layer/runtime/quorum_driver.hpp"
 #include "ucx_layer/runtime/request.hpp"
 
 namespace ucft::detail {
@@ -71,7 +73,8 @@ class Communicator {
   void answer_whether_left(std::int32_t context_rank);
   void say_leaves(bool is_gone);
   bool has_pending() const {  // of the caller's
-    return engine_->has_pending() || (gossip_ != nullptr && gossip_->active() > 0) || awaits_letters();
+    return engine_->has_pending() || (gossip_ != nullptr && gossip_->active() > 0) || awaits_letters() ||
+           (quorum_ != nullptr && quorum_->has_pending());
   }
   // On a host: whom a pending request waits for.
   std::vector<Rank> awaited(const Request& request) { return host_->awaited(request); }
@@ -82,6 +85,7 @@ class Communicator {
   void ask_awaited(Patience::Time now) {
     engine_->ask_awaited(now);
     if (awaits_letters()) point_to_point_->ask_awaited(now);
+    if (quorum_ != nullptr) quorum_->ask_awaited(now);
   }
   // By the caller.
   OperationNumber posted() const { return engine_->posted(); }
@@ -96,6 +100,11 @@ class Communicator {
   std::int32_t gossiping() const { return gossip_hosts_.empty() ? size() : processes(); }
   bool has_gossip() const { return gossip_ != nullptr; }
   PointToPointDriver& point_to_point();  // made when first needed
+  QuorumDriver& quorum();                // the same
+  // The letters that had come before this rank made it are delivered. Until then no rank is gone for these drivers: it
+  // had sent them before.
+  void end_opening();
+  bool awaits_quorum() const { return quorum_ != nullptr && quorum_->wants_turn(); }
   bool awaits_letters() const { return point_to_point_ != nullptr && point_to_point_->has_pending(); }
   // A message of a gossip operation.
   void send_aside(const GossipMessage& message, BufferId value);
@@ -111,10 +120,11 @@ class Communicator {
   void on_failure(std::int32_t context_rank);
   void on_left(std::int32_t context_rank, bool was_needed);  // the job
   bool on_turn();  // true if anything was done that a waiting caller should not sleep over
-  bool wants_turn() const { return has_more_ || engine_->wants_turn() || awaits_letters(); }
+  bool wants_turn() const { return has_more_ || engine_->wants_turn() || awaits_letters() || awaits_quorum(); }
   // Whether this rank answers messages here, or waits for some. Else it waits for words in its host's memory.
   bool listens() const {
-    return engine_->listens() || gossip_ != nullptr || (awaits_letters() && host_ == nullptr) || has_left_;
+    return engine_->listens() || gossip_ != nullptr || has_left_ ||
+           (host_ == nullptr && (awaits_letters() || quorum_ != nullptr));
   }
   void exclude_self(ucft_status_t why);  // completes everything with that
 
@@ -144,12 +154,13 @@ class Communicator {
   std::int32_t processes_;
   std::unique_ptr<GossipDriver> gossip_;
   std::unique_ptr<PointToPointDriver> point_to_point_;
-  std::vector<Rank> left_before_;  // before point_to_point_ was there
+  std::unique_ptr<QuorumDriver> quorum_;
+  std::vector<Rank> leavers_;  // those that have said so, or whose memory does
   std::uint32_t letter_turns_ = 0;
   std::vector<Rank> gossip_hosts_;
   LastTwo<Request> blocking_;
   bool has_more_ = false;  // it may have something to do
-  bool has_left_ = false;
+  bool has_left_ = false, is_opening_ = true;
   Left left_;
   struct GossipLeaver {
     Rank rank;
@@ -158,6 +169,8 @@ class Communicator {
   void note_gossip_leaver(const GossipLeaver& leaver);
   void note_gossip_leavers();
   void note_gone(Rank rank, bool has_left);
+  void note_all_gone();
+  bool has_said_that_it_leaves(Rank rank) const { return std::ranges::find(leavers_, rank) != leavers_.end(); }
   void note_left_on_host();
   std::vector<GossipLeaver> gossip_leavers_;  // that may take part in some gossip operation yet
   std::vector<Rank> gossip_left_;             // that take part in none any more

@@ -24,6 +24,21 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
   if (!created->has_slab())
     context_.stand_aside("this rank has no shared memory for a communicator: the others go on without it");
   if (communicator_id::place_in(id) == 0) say_opened();
+  const auto take_early = [&](bool letters) {
+    for (const Early& each : std::exchange(early_, {})) {
+      if (each.header.communicator != id || each.header.is_of_letter() != letters) {
+        early_.push_back(each);
+        continue;
+      }
+      if (letters && has_right_sender(each.header, *created, each.peer))
+        created->on_message(each.header, each.message);  // also of a rank that has gone since: it had sent it before
+      else if (!letters && created->accepts(each.header))
+        deliver(each.header, each.message, each.peer);
+      release(each);
+    }
+  };
+  take_early(true);
+  created->end_opening();
   for (std::int32_t peer = 0; peer < context_.size(); ++peer) {
     if (context_.is_final(peer)) created->on_death(peer);
     if (departures_.has_left(peer))
@@ -33,17 +48,7 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
   }
   if (communicator_id::place_in(id) == 0)
     for (const WireHeader& word : std::exchange(early_words_, {})) on_control(word);
-  for (const Early& each : std::exchange(early_, {})) {
-    if (each.header.communicator != id) {
-      early_.push_back(each);
-      continue;
-    }
-    if (each.header.is_of_letter() && has_right_sender(each.header, *created, each.peer))
-      created->on_message(each.header, each.message);  // also of a rank that has gone since: it had sent it before
-    else if (!each.header.is_of_letter() && created->accepts(each.header))
-      deliver(each.header, each.message, each.peer);
-    release(each);
-  }
+  take_early(false);
   return created;
 }
 

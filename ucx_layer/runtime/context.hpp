@@ -52,6 +52,12 @@ class Context {
   std::vector<std::int32_t> hosts_of(const std::vector<std::int32_t>& ranks) const;
   const Spin& spin() const { return spin_; }
   void note_death(std::int32_t rank);
+  // That rank shall answer from now on also while its program computes.
+  void want_answers_of(std::int32_t rank) {
+    if (ControlPage* const its = transport_->control_of(rank);
+        its != nullptr && its->answers_wanted.load(std::memory_order_relaxed) == 0)
+      its->answers_wanted.store(1, std::memory_order_relaxed);
+  }
   bool forked() const;
 
   Transport& transport() { return *transport_; }

@@ -382,7 +382,8 @@ void DeparturesDriver::on_tick() {
   // Ranks that leave wait for answers, even while this rank is busy.
   constexpr std::uint32_t apart = 4;
   if (has_messages_ && ++ticks_ % apart == 0) helper_->wake();
-  const bool news = news_count_.load(std::memory_order_acquire) != 0;
+  const bool news = news_count_.load(std::memory_order_acquire) != 0 ||
+                    transport_->control()->answers_wanted.load(std::memory_order_relaxed) != 0;
   if (news || answering_.load(std::memory_order_acquire)) helper_->wake();
 }
 

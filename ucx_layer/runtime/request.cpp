@@ -116,6 +116,8 @@ void Request::give_up(ucft_status_t why) {
   missing.clear();
   missing_known = has_usual_outcome = false;
   missing_count = -1;
+  if (quorum != nullptr) quorum->late.clear();
+  if (quorum != nullptr) quorum->is_late = false;
 }
 
 }  // namespace ucft::detail

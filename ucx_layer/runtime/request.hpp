@@ -87,6 +87,24 @@ struct GossipRequest {
   GossipOutcome outcome;
 };
 
+// Of a quorum allreduce; see collectives/quorum/.
+struct QuorumRequest {
+  std::uint32_t quorum = 1;
+  std::int64_t deadline_ns = 0;
+  std::vector<std::int32_t> late{};  // of its result, ascending
+  bool is_late = false;
+
+  std::uint16_t signature(const Arguments& arguments) const {
+    const std::uint64_t mixed =
+        (std::uint64_t{quorum} << 40 ^ static_cast<std::uint64_t>(deadline_ns)) * 0x9e3779b97f4a7c15ull;
+    Arguments compared;  // those that count
+    compared.kind = arguments.kind;
+    compared.reduction = arguments.reduction;
+    compared.count = arguments.count;
+    return static_cast<std::uint16_t>(compared.signature() ^ mixed >> 48);
+  }
+};
+
 struct Request;
 
 // A send or a receive.
@@ -148,6 +166,7 @@ struct Request {
   std::int32_t culprit = -1;                       // of a mismatch
   std::unique_ptr<GossipRequest> gossip;           // a gossip all-reduce: `arguments` don't count
   std::optional<PointToPointCall> point_to_point;  // a send or a receive: the same
+  std::unique_ptr<QuorumRequest> quorum;           // a quorum allreduce
 
   // The outcome of the operation, and what follows for rank `me` of so many. missing stays empty: a caller that can
   // tell adds the ranks. True if this rank has, or may read, the result.

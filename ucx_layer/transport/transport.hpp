@@ -37,6 +37,10 @@ class Transport : public Wiring {
   void send(int peer, const Letter& letter, Slice value, const WireStamp& stamp) {
     send(peer, {compose_header(letter, stamp), {}, value, no_buffer});
   }
+  // Of quorum allreduces.
+  void send(int peer, const QuorumLetter& letter, std::uint64_t number, const WireStamp& stamp) {
+    send(peer, {compose_header(letter, number, stamp), {}, letter.body, no_buffer});
+  }
   void ring_doorbells() { shared_.ring_doorbells(); }  // after a burst of sends: wakes receivers that sleep
   // Delivers all that has arrived; true if anything was done. listens: UCX is asked, too, which takes a while.
   bool poll(bool listens = true);

@@ -23,7 +23,9 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
                             ? header.phase <= static_cast<std::uint8_t>(Control::has_left)
                             : header.phase <= static_cast<std::uint8_t>(gossip_phase) || header.is_of_letter();
   if (!is_known) return Malformed::phase;
-  if (header.is_of_letter() && header.flags > static_cast<std::uint8_t>(Letter::Kind::credit)) return Malformed::phase;
+  if (header.is_of_letter() &&
+      header.flags >= (header.is_of_quorum() ? quorum_kind_count : static_cast<int>(Letter::Kind::credit) + 1))
+    return Malformed::phase;
   if (header.is_of_message() && header.message.outcome > static_cast<std::uint8_t>(Outcome::no_memory))
     return Malformed::phase;
   if (header.list_length() > failure_list_limit || header.value_bytes > limit) return Malformed::length;
@@ -143,6 +145,19 @@ Letter parse_letter(const WireHeader& header) {
   letter.offset = header.letter.offset;
   letter.bytes = header.letter.bytes;
   return letter;
+}
+
+WireHeader compose_header(const QuorumLetter& letter, std::uint64_t number, const WireStamp& stamp) {
+  WireHeader header = stamped(stamp);
+  header.phase = static_cast<std::uint8_t>(quorum_phase);
+  header.flags = static_cast<std::uint8_t>(letter.kind);
+  header.operation = letter.number;
+  header.quorum = {letter.promised, number};
+  return header;
+}
+
+QuorumLetter parse_quorum(const WireHeader& header) {
+  return {static_cast<QuorumLetter::Kind>(header.flags), header.sender, header.operation, header.quorum.promised, {}};
 }
 
 }  // namespace ucft::detail

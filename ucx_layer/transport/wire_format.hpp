@@ -14,12 +14,13 @@
 
 #include "collectives/gossip/gossip_message.hpp"
 #include "collectives/point_to_point/point_to_point.hpp"
+#include "collectives/quorum/quorum_letter.hpp"
 #include "collectives/core/protocol.hpp"
 #include "ucx_layer/transport/memory/shared_memory.hpp"
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 10;
+inline constexpr std::uint8_t wire_version = 11;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
@@ -46,16 +47,17 @@ struct ControlWord {
   bool flag = false;  // MessageFlags' first
 };
 
-// A message of a gossip operation (GossipMessage), or of sends and receives (Letter).
+// A message of a gossip operation (GossipMessage), of sends and receives (Letter), or of quorum allreduces
+// (QuorumLetter).
 inline constexpr Phase gossip_phase{phase_count};
-inline constexpr Phase letter_phase{32};
+inline constexpr Phase letter_phase{32}, quorum_phase{33};
 
 enum TransportFlags : std::uint8_t {
   has_descriptor = 1,  // the value stays at the sender: pull it
   has_ballots = 2,  // first_decided and accepted follow the value; of a broadcast by gossip: first_decided and its age
 };
 
-// The last third has five forms. The phase says which.
+// The last third has six forms. The phase says which.
 struct WireHeader {
   // Of a message of a collective.
   struct OfMessage {
@@ -85,6 +87,10 @@ struct WireHeader {
     std::uint32_t offset;
     std::uint32_t bytes;
   };
+  struct OfQuorum {  // see QuorumLetter
+    std::uint64_t promised;
+    std::uint64_t number;  // of this letter, from its sender to its receiver in the communicator
+  };
   struct OfControl {
     std::int32_t about;  // see Control
     std::uint32_t unused[3];
@@ -108,9 +114,12 @@ struct WireHeader {
     OfGossip gossip;
     OfControl control;
     OfLetter letter;
+    OfQuorum quorum;
   };
 
-  bool is_of_letter() const { return phase == static_cast<std::uint8_t>(letter_phase); }
+  bool is_of_quorum() const { return phase == static_cast<std::uint8_t>(quorum_phase); }
+  // Of either kind.
+  bool is_of_letter() const { return phase == static_cast<std::uint8_t>(letter_phase) || is_of_quorum(); }
   bool is_control() const { return phase >= static_cast<std::uint8_t>(Control::hello) && !is_of_letter(); }
   bool is_of_gossip() const { return phase == static_cast<std::uint8_t>(gossip_phase); }
   bool is_of_piece() const { return carries_piece(Phase{phase}); }
@@ -166,5 +175,7 @@ GossipMessage parse_gossip(const WireHeader& header);
 // The same of a letter.
 WireHeader compose_header(const Letter& letter, const WireStamp& stamp);
 Letter parse_letter(const WireHeader& header);
+WireHeader compose_header(const QuorumLetter& letter, std::uint64_t number, const WireStamp& stamp);
+QuorumLetter parse_quorum(const WireHeader& header);  // without its body
 
 }  // namespace ucft::detail

@@ -483,6 +483,36 @@ TEST_P(Kill, AnyRankAtARandomMomentOfItsMessages) {
   }
 }
 
+// quorums: in quorums.cpp.
+TEST_P(Kill, AnyRankBetweenTwoLettersOfItsQuorums) {
+  std::mt19937 random(seed() + 11);
+  for (int run = 0; run < runs(12); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 6),
+              victim = static_cast<int>(random() % static_cast<unsigned>(ranks)),
+              other = (victim + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks))) % ranks;
+    std::vector<int> victims{victim};
+    if (run % 3 == 0 && other != victim) victims.push_back(other);
+    std::string kills;
+    for (int each : victims)
+      kills += (kills.empty() ? "" : ",") + std::to_string(each) + ":send:" + std::to_string(random() % 150);
+    JobPlan made = plan(random, ranks, "quorums", {"60", std::to_string(random() % 1000)}, victims);
+    made.environment["UCFT_TEST_KILL"] = kills;
+    expect_right(made, victims, run);
+  }
+}
+
+TEST_P(Kill, AnyRankAtARandomMomentOfItsQuorums) {
+  std::mt19937 random(seed() + 12);
+  for (int run = 0; run < runs(8); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 6),
+              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan made = plan(random, ranks, "quorums", {"1500", std::to_string(random() % 1000)}, {});
+    made.launcher = {"--kill", std::to_string(victim) + "@start+" + std::to_string(60 + random() % 150) + "ms"};
+    made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
+    expect_right(made, {victim}, run);
+  }
+}
+
 // Only allreduces of one word: the shortest way to many sends.
 RANKS(words) {
   for (int i = 0; i < std::stoi(arguments.at(0)); ++i) allreduce(i, 1);
