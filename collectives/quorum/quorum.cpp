@@ -159,12 +159,12 @@ void Quorum::answer_late(Rank rank, OperationNumber number) {
 }
 
 // Their senders send them again, to the lead that they hear of.
-void Quorum::drop_slots(Rank but) {
+void Quorum::drop_slots() {
   std::vector<bool> told(gone_.size());
   for (auto& [number, its] : slots_) {
     for (Rank rank = 0; rank < ranks(); ++rank) {
       const auto place = static_cast<std::size_t>(rank);
-      if (!its.posts[place].is_here || rank == me_ || rank == but || told[place]) continue;
+      if (!its.posts[place].is_here || rank == me_ || told[place]) continue;
       told[place] = true;
       say(Kind::lead, rank, next_decision_);
     }
@@ -256,7 +256,8 @@ void Quorum::note_promise(std::uint64_t epoch) {
   stop_collecting();
   recovery_.reset();
   has_token_ = false;
-  drop_slots(no_rank);
+  drop_slots();
+  for (Mine& mine : mine_) mine.sent_to = no_rank;  // nothing of an earlier lead is taken
   send_posts();
 }
 
@@ -267,7 +268,7 @@ void Quorum::adopt(const QuorumView& view) {
   has_token_ = false;
   recovery_.reset();
   stop_collecting();
-  if (view_.lead != me_) drop_slots(view_.lead);
+  if (view_.lead != me_) drop_slots();
   send_posts();
   say_have();
 }
@@ -326,7 +327,7 @@ void Quorum::take_token(const QuorumLetter& letter, const QuorumHead& head) {
         }))
       say(Kind::lead, rank, letter.number);
   has_token_ = true;
-  slot(letter.number).is_over = head.is_over != 0;
+  if (head.is_over != 0) slot(letter.number).is_over = true;
   lead_from(letter.number);
 }
 

@@ -24,6 +24,7 @@
 // - The value of a rank counts if its post is with the lead when the operation is decided.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <deque>
@@ -88,13 +89,15 @@ class Quorum {
   void on_time(std::int64_t now_ns) { now_ns_ = now_ns; }
   void on_turn();
   bool wants_time() const {
-    return leads() ? !collecting_ && slots_.contains(next_decision_)
+    return leads() ? !collecting_ && has_posts(next_decision_)
                    : !mine_.empty() && !mine_.front().is_told && !mine_.front().is_overdue;
   }
   // This rank posts nothing more; all that it has posted is complete.
   void leave();
   bool is_recovering() const { return recovery_.has_value(); }
-  bool holds_posts() const { return !slots_.empty(); }
+  bool holds_posts() const {
+    return std::ranges::any_of(slots_, [](const auto& each) { return each.second.has_posts(); });
+  }
 
   std::vector<QuorumLetter>& letters() { return letters_; }        // to be sent, in this order
   std::vector<Completion>& completions() { return completions_; }  // to be told, in this order
@@ -128,6 +131,8 @@ class Quorum {
     std::vector<Post> posts;
     std::int64_t first_seen_ns = -1;
     bool is_over = false, has_late_lead = false;
+
+    bool has_posts() const { return std::ranges::any_of(posts, &Post::is_here); }
   };
   struct Collecting {  // the operation that is decided now
     std::vector<Rank> members;
@@ -156,7 +161,11 @@ class Quorum {
   static QuorumView view_of(const QuorumHead& head) { return {head.epoch, head.turn, head.lead, head.by}; }
   Slot& slot(OperationNumber number);
   void release(Slot& slot);
-  void drop_slots(Rank but);
+  bool has_posts(OperationNumber number) const {
+    const auto found = slots_.find(number);
+    return found != slots_.end() && found->second.has_posts();
+  }
+  void drop_slots();
   void hand_posts_on(Rank to);
   Mine* find(OperationNumber number);
 

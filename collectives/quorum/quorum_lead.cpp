@@ -109,7 +109,7 @@ void Quorum::hand_over(Rank to) {
   QuorumHead its = head();
   its.is_over = is_over ? 1 : 0;
   say(Kind::token, to, next_decision_, its, {have_.begin(), have_.end()});
-  drop_slots(to);
+  drop_slots();
   send_posts();
 }
 
@@ -219,12 +219,15 @@ void Quorum::leave() {
   for (Rank rank = 0; rank < ranks(); ++rank) {
     if (rank == me_ || is_gone(rank)) continue;
     const bool is_heir = rank == view_.lead || heirs++ < 2;
+    say(Kind::closing, rank, known_);
     for (const auto& [number, body] : kept_)
       if (leads() ? !all_have(number) || have_[static_cast<std::size_t>(rank)] <= number
                   : is_heir || body.bytes <= limits_.eager_bytes)
         hand(Kind::result, rank, number, body);
-    say(Kind::closing, rank, known_);
   }
+  has_token_ = false;
+  for (auto& [number, its] : slots_) release(its);
+  slots_.clear();
 }
 
 // ---- leads ----------------------------------------------------------------------------------------------------------

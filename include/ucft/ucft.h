@@ -72,8 +72,8 @@ typedef enum UCFT_OF_INT {
   UCFT_ERR_UNSUPPORTED = -16,      /* a value that this version does not have                               */
   UCFT_ERR_PEER_FAILED = -17,      /* the other rank of a send or receive has failed, or has left           */
   UCFT_ERR_TRUNCATED = -18,        /* a message is longer than the receive that it was sent to: it is lost  */
-  UCFT_ERR_LATE = -19              /* an operation was decided without this rank, and its result is not kept any
-                                      more (options.quorum) */
+  UCFT_ERR_LATE = -19              /* a quorum allreduce was decided, mostly without this rank, and its result is not
+                                      kept any more */
 } ucft_status_t;
 
 /* The name of a status, e.g. "UCFT_ERR_BUSY". Never NULL. Any thread. */
@@ -239,8 +239,9 @@ UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, 
 /* Leaves the job, at any time: "left" is not "failed". Destroys the communicators that are left. All requests must be
  * complete, else UCFT_ERR_STATE.
  * Operations that this rank has not posted complete without it on the others, and their `missing` names it.
- * On one host it waits for no other rank. Between hosts it waits until each live rank has finished what this one has
- * posted: normally some milliseconds, at most 3 s. If a link is cut just then, its last messages get up to 4 s more. */
+ * On one host it waits for no other rank; after quorum allreduces for at most 1 s. Between hosts it waits until each
+ * live rank has finished what this one has posted: normally some milliseconds, at most 3 s. If a link is cut just
+ * then, its last messages get up to 4 s more. */
 UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
 /* This rank's number in the job, 0 .. size - 1; and how many ranks the job was started with. */
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
@@ -432,7 +433,8 @@ typedef struct {
                       follows the operation, with its f: its error is the operation's then. It must be the same on all
                       ranks: else their later calls are compared with each other's, one apart. Of reduce and gather it
                       is about the root's result. Not of gossip operations */
-  int64_t deadline_ns; /* with a quorum: from the first post that the rank which decides hears of; at most an hour */
+  int64_t deadline_ns; /* with a quorum: from the first post that the rank which decides hears of, once all
+                          operations before it are decided; at most an hour */
   int32_t quorum;      /* of ucft_allreduce: decided once so many ranks have posted it and deadline_ns have passed, or
                           all that live have. 0: all that live must. The same on all ranks, as deadline_ns */
 } ucft_coll_options_t;
@@ -490,9 +492,10 @@ typedef struct {
  * With options.quorum it does not wait for slow ranks: result->late names those whose values came too late, the same
  * on all ranks. A rank that is late stays a member. Its call returns the result, with is_late set, if that is one of
  * the last 4; else UCFT_ERR_LATE, and recv is as it was. It may add its value to that of its next call. (In place the
- * result overwrites it.) Its calls return at once until it has caught up. Such operations are ordered among themselves
- * alone, at most 4 in flight; any number of ranks may die. One rank combines: what it reads is n times the bytes. Not
- * with options.uniform, nor with reproducible_sweeps 2. f, tree and correction are not looked at. */
+ * result overwrites it.) Its calls wait for no other rank's value until it has caught up. Such operations are ordered
+ * among themselves alone, at most 4 in flight; any number of ranks may die. One rank combines: what it reads is n
+ * times the bytes. Not with options.uniform, nor with reproducible_sweeps 2. f, tree and correction have no effect;
+ * UCFT_TREE_GOSSIP is refused. */
 UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, ucft_op_t op, const ucft_coll_options_t* options,
                                       ucft_result_t* result);

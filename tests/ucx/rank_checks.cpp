@@ -1,6 +1,9 @@
 #include "tests/ucx/rank_checks.hpp"
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,6 +92,16 @@ ucft_status_t go_on(int limit) {
   for (int i = 0; status == UCFT_OK && i < limit; ++i)
     status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
   return status;
+}
+
+void leave_mark(const std::string& name) {
+  std::ofstream(std::filesystem::temp_directory_path() / ("ucft_mark_" + name)) << "here";
+}
+
+void wait_for_mark(const std::string& name) {
+  const std::filesystem::path mark = std::filesystem::temp_directory_path() / ("ucft_mark_" + name);
+  while (!std::filesystem::exists(mark)) std::this_thread::yield();
+  std::filesystem::remove(mark);
 }
 
 }  // namespace ucft::detail::test

@@ -48,6 +48,10 @@ bool reads_memory();
 int rank_before_start_up();
 bool is_last_before_start_up();  // ucft_run alone says how many there are
 
+// A rank says something to another one that is outside of ucft. name: of the test and the word.
+void leave_mark(const std::string& name);
+void wait_for_mark(const std::string& name);
+
 // Stops this process; a child wakes it up after so long. (From outside that is a host that hangs.)
 void stop_for(unsigned milliseconds);
 

@@ -39,7 +39,7 @@ ucft_status_t QuorumDriver::post(Request& request) {
   context.communicators().note_pending(1);
   const QuorumRequest& its = *request.quorum;
   tell_time();
-  [[maybe_unused]] const DefaultRounding rounding(arguments.reduction.rounds());
+  [[maybe_unused]] const DefaultRounding rounding;
   value_.post(
       {&request, arguments.reduction.of_carriers(), bytes, its.signature(arguments), its.quorum, its.deadline_ns},
       body);
@@ -91,7 +91,7 @@ void QuorumDriver::on_gone(Rank rank) {
 }
 
 bool QuorumDriver::on_turn() {
-  if (requests_.empty() && wants_turn()) ask_awaited(std::chrono::steady_clock::now());  // no caller may be inside
+  if (wants_turn()) ask_awaited(std::chrono::steady_clock::now());  // also where no caller is inside
   if (!value_.wants_time()) return false;
   tell_time();
   [[maybe_unused]] const DefaultRounding rounding;
@@ -101,9 +101,20 @@ bool QuorumDriver::on_turn() {
   return has_news;
 }
 
+// Its last letters must be in the others' memory before that says that it has left. A rank that does not read it in
+// time may get a result of its own.
 void QuorumDriver::leave() {
+  makes_connections_ = value_.leads();
   value_.leave();
   flush();
+  makes_connections_ = false;
+  if (!communicator_.is_on_host()) return;
+  Transport& transport = communicator_.context().transport();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (transport.waiting() > 0 && std::chrono::steady_clock::now() < limit) {
+    transport.poll();
+    transport.ring_doorbells();
+  }
 }
 
 void QuorumDriver::flush() {
@@ -113,8 +124,8 @@ void QuorumDriver::flush() {
   const WireStamp stamp{context.cookie(), communicator_.id(), 0, communicator_.rank()};
   for (const QuorumLetter& letter : value_.letters()) {
     const std::int32_t to = communicator_.context_rank(letter.peer);
-    // A rank that leaves makes no new connections for its last words.
-    if (!communicator_.has_left() || !transport.is_unconnected(to)) {
+    // For its last words a rank makes no new connections, but for those of a lead.
+    if (!communicator_.has_left() || makes_connections_ || !transport.is_unconnected(to)) {
       transport.send(to, letter, lines_[static_cast<std::size_t>(letter.peer)].sent++, stamp);
       context.want_answers_of(to);
     }

@@ -65,6 +65,7 @@ class QuorumDriver {
   std::vector<Line> lines_;        // by rank
   std::deque<Request*> requests_;  // that are pending, in order
   int pending_ = 0;
+  bool makes_connections_ = false;  // though this rank leaves
   std::chrono::steady_clock::time_point awaited_since_{};
 };
 

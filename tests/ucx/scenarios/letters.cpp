@@ -4,11 +4,8 @@
 
 #include <csignal>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/ucx/scenarios/scenario.hpp"
@@ -67,16 +64,6 @@ RANKS(each_to_each) {
 
 TEST_P(Scenario, MessagesOfAllLengthsComeInOrder) {
   for (int ranks : {1, 2, 5}) expect_right(plan(ranks, each_to_each, {"21"}));
-}
-
-// A rank says something to another one that is outside of ucft. name: of the test and the word.
-void leave_mark(const std::string& name) {
-  std::ofstream(std::filesystem::temp_directory_path() / ("ucft_letters_" + name)) << "here";
-}
-void wait_for_mark(const std::string& name) {
-  const std::filesystem::path mark = std::filesystem::temp_directory_path() / ("ucft_letters_" + name);
-  while (!std::filesystem::exists(mark)) std::this_thread::yield();
-  std::filesystem::remove(mark);
 }
 
 // a_slow_receiver MARK MESSAGES: all are posted before their receiver begins. The senders wait; nothing is lost.

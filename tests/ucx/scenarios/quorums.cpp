@@ -259,27 +259,35 @@ TEST_P(Scenario, ARankThatIsLateGetsTheResultsThatAreKeptAndCatchesUp) {
     for (const char* words : {"1", "400", "9000"}) expect_right(plan(3, a_late_rank, {who, words}));
 }
 
-// The others have decided, and have left, before rank WHO posts. It gets their last result, and is alone then.
+// a_rank_that_is_late_when_all_have_left WHO WORDS MARK: the others have decided, and have left the communicator, while
+// rank WHO was outside of ucft. It learns that it was late, and is alone then.
 RANKS(a_rank_that_is_late_when_all_have_left) {
   const int who = std::stoi(arguments.at(0));
-  std::uint64_t word = 0;
+  const std::size_t words = std::stoul(arguments.at(1));
+  const std::string mark = arguments.at(2) + "_";
+  const ucft_comm_h before = comm;
+  check(ucft_comm_dup(comm, &comm), "dup");
   if (rank_ != who) {
-    for (std::uint64_t i = 0; i < 6; ++i) add(i, 1, with_quorum(size_ - 1));
-    check(ucft_send(comm, &word, 1, UCFT_UINT64, who, 1), "send");
-    return;
+    for (std::uint64_t i = 0; i < 6; ++i) add(i, words, with_quorum(size_ - 1));
+    check(ucft_comm_destroy(comm), "destroy");
+    comm = before;
+    return leave_mark(mark + std::to_string(rank_));
   }
   for (int other = 0; other < size_; ++other)
-    if (other != who) check(ucft_recv(comm, &word, 1, UCFT_UINT64, other, 1, nullptr), "recv");
-  for (int other = 0; other < size_; ++other)  // until it has left
-    if (other != who) expect(ucft_recv(comm, &word, 1, UCFT_UINT64, other, 1, nullptr), UCFT_ERR_PEER_FAILED, "recv");
-  for (std::uint64_t i = 0; i < 6; ++i)
-    if (const Outcome its = add(i, 1, with_quorum(size_ - 1)); !its.is_late) wrong("operation {} is not late", i);
-  const Outcome its = add(6, 1, with_quorum(size_ - 1));
+    if (other != who) wait_for_mark(mark + std::to_string(other));
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    const Outcome its = add(i, words, with_quorum(size_ - 1));
+    if (!its.is_late) wrong("operation {} is not late", i);
+    if (i == 5 && its.status != UCFT_OK) wrong("the last result is lost");
+  }
+  const Outcome its = add(6, words, with_quorum(size_ - 1));
   if (its.is_late || its.missing.size() != static_cast<std::size_t>(size_ - 1)) wrong("it is not alone");
 }
 
 TEST_P(Scenario, ARankThatIsLateWhenAllHaveLeftKnowsIt) {
-  for (const char* who : {"0", "2"}) expect_right(plan(3, a_rank_that_is_late_when_all_have_left, {who}));
+  for (const char* who : {"0", "2"})
+    for (const char* words : {"1", "200", "5000"})
+      expect_right(plan(3, a_rank_that_is_late_when_all_have_left, {who, words, "left_" + std::to_string(getpid())}));
 }
 
 // Rank 1 makes a communicator when rank 0 has decided there, alone, and has left the job. It learns that it was late.
