@@ -49,6 +49,7 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
   if (communicator_id::place_in(id) == 0)
     for (const WireHeader& word : std::exchange(early_words_, {})) on_control(word);
   take_early(false);
+  transport().give_back();  // a sender may wait for that, and this rank may go outside of ucft now
   return created;
 }
 

@@ -47,6 +47,8 @@ class Transport : public Wiring {
   void poll_shared() {  // of these only what ranks of this host have sent
     if (shared_.poll()) give_back();
   }
+  // Memory of others that this rank has let go of, outside of poll(): its owners may wait for that.
+  void give_back();
   void drain(int peer);   // see Path
   void publish_credit();  // before sleeping: gives all credit back
   // Failed or left. is_ending: its process has ended, or closes its connections itself.
@@ -92,7 +94,6 @@ class Transport : public Wiring {
     if (!postpones(peer)) UCFT_TEST_POINT(send);
     hand_over(peer, message);
   }
-  void give_back();
 
   Slabs slabs_{segments_};
 };
