@@ -295,7 +295,7 @@ class Perftest {
       if (arguments_.test == Test::barrier) check_barrier(false);
       return false;
     }
-    if (is_late(result)) return false;  // what became of it nobody knows here
+    if (is_late(result)) return false;  // its result is not known here
     if (!result.ok()) {
       give_up(world_.rank(),
               fmt::format("{} of {} bytes, operation {}", name_of(arguments_.test), send_.size_bytes(), operation_),

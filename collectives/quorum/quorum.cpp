@@ -12,9 +12,7 @@ bool quorum_body::is_sound(const Buffers& buffers, const QuorumLetter& letter, R
   const auto is_rank = [ranks](Rank rank) { return rank >= 0 && rank < ranks; };
   const auto is_rank_or_none = [&](Rank rank) { return rank == no_rank || is_rank(rank); };
   if (!is_rank_or_none(its.culprit) || !is_rank_or_none(its.of)) return false;
-  if (its.lead < 0 || its.lead >= ranks || its.by < 0 || its.by >= ranks ||
-      letter.body.bytes < sizeof(QuorumHead) + lists * 8)
-    return false;
+  if (!is_rank(its.lead) || !is_rank(its.by) || letter.body.bytes < sizeof(QuorumHead) + lists * 8) return false;
   const bool has_value = letter.kind == QuorumLetter::Kind::value || letter.kind == QuorumLetter::Kind::result ||
                          (letter.kind == QuorumLetter::Kind::post && its.has_value != 0);
   if (has_value && (its.bytes > UINT32_MAX || letter.body.bytes < value_at(lists) + its.bytes)) return false;
@@ -116,22 +114,35 @@ void Quorum::send_posts() {
     if (!mine_[i].is_told && mine_[i].sent_to != to) send_post(mine_[i]);
 }
 
+// The value holds no reference.
+Quorum::Post Quorum::post_of(const Mine& mine) {
+  const Call& call = mine.call;
+  return {true, call.bytes, call.signature, call.quorum, call.deadline_ns, value_of_post(mine.body, call.bytes)};
+}
+
 void Quorum::send_post(Mine& mine) {
   mine.sent_to = target();
   if (mine.sent_to == me_) return note_own(mine);
+  Post post = post_of(mine);
+  if (post.bytes > limits_.eager_bytes) post.value = {};
+  say_post(mine.sent_to, mine.number, post, no_rank);
+}
+
+// With its value, if it has one and there is memory. of: another rank's.
+void Quorum::say_post(Rank to, OperationNumber number, const Post& post, Rank of) {
   QuorumHead its = head();
-  its.bytes = mine.call.bytes;
-  its.deadline_ns = mine.call.deadline_ns;
-  its.quorum = mine.call.quorum;
-  its.signature = mine.call.signature;
-  Slice copy;
-  if (mine.call.bytes <= limits_.eager_bytes) copy = buffers_.whole(buffers_.allocate(buffers_.bytes(mine.body)));
-  its.has_value = copy ? 1 : 0;
-  if (!copy) return say(Kind::post, mine.sent_to, mine.number, its);
-  const Slice value = value_of_post(mine.body, mine.call.bytes);
-  if (value.bytes > 0) buffers_.copy(copy.part(value.offset, value.bytes), value);
-  quorum_body::write(buffers_, copy, its);
-  letters_.push_back({Kind::post, mine.sent_to, mine.number, promised_, copy});
+  its.of = of;
+  its.bytes = post.bytes;
+  its.deadline_ns = post.deadline_ns;
+  its.quorum = post.quorum;
+  its.signature = post.signature;
+  Slice body;
+  if (post.value) body = buffers_.whole(allocate_post(post.bytes));
+  its.has_value = body ? 1 : 0;
+  if (!body) return say(Kind::post, to, number, its);
+  if (post.bytes > 0) buffers_.copy(value_of_post(body.buffer, post.bytes), post.value);
+  quorum_body::write(buffers_, body, its);
+  letters_.push_back({Kind::post, to, number, promised_, body});
 }
 
 void Quorum::note_own(const Mine& mine) {
@@ -141,12 +152,7 @@ void Quorum::note_own(const Mine& mine) {
   }
   Post& post = slot(mine.number).posts[static_cast<std::size_t>(me_)];
   if (post.is_here) return;
-  post = {true,
-          mine.call.bytes,
-          mine.call.signature,
-          mine.call.quorum,
-          mine.call.deadline_ns,
-          value_of_post(mine.body, mine.call.bytes)};
+  post = post_of(mine);
   buffers_.retain(post.value);
 }
 

@@ -176,6 +176,8 @@ class Quorum {
   void send_posts();
   void say_have();
   void send_post(Mine& mine);
+  static Post post_of(const Mine& mine);
+  void say_post(Rank to, OperationNumber number, const Post& post, Rank of);
   void note_own(const Mine& mine);
   void note_post(Rank from, OperationNumber number, const Post& post);
   void answer_late(Rank rank, OperationNumber number);

@@ -92,8 +92,10 @@ void Quorum::begin() {
   if (now.outcome == Outcome::success)
     now.body = buffers_.whole(buffers_.allocate(quorum_body::value_at(lists) + own.bytes));
   if (now.body) return;
-  if (now.outcome == Outcome::success) now.culprit = me_;
-  if (now.outcome == Outcome::success) now.outcome = Outcome::no_memory;
+  if (now.outcome == Outcome::success) {
+    now.outcome = Outcome::no_memory;
+    now.culprit = me_;
+  }
   now.body = buffers_.whole(buffers_.allocate_anywhere(quorum_body::value_at(lists)));
 }
 
@@ -118,23 +120,7 @@ void Quorum::hand_posts_on(Rank to) {
   for (auto& [number, its] : slots_)
     for (Rank rank = 0; rank < ranks(); ++rank) {
       const Post& post = its.posts[static_cast<std::size_t>(rank)];
-      if (!post.is_here || rank == me_ || rank == to) continue;
-      QuorumHead head = this->head();
-      head.of = rank;
-      head.bytes = post.bytes;
-      head.deadline_ns = post.deadline_ns;
-      head.quorum = post.quorum;
-      head.signature = post.signature;
-      Slice body;
-      if (post.value) body = buffers_.whole(buffers_.allocate(quorum_body::value_at(0) + post.bytes));
-      head.has_value = body ? 1 : 0;
-      if (!body) {
-        say(Kind::post, to, number, head);
-        continue;
-      }
-      if (post.bytes > 0) buffers_.copy(body.part(quorum_body::value_at(0), post.bytes), post.value);
-      quorum_body::write(buffers_, body, head);
-      letters_.push_back({Kind::post, to, number, promised_, body});
+      if (post.is_here && rank != me_ && rank != to) say_post(to, number, post, rank);
     }
 }
 

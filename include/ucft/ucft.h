@@ -461,8 +461,7 @@ typedef struct {
   int32_t missing_count; /* how many there are; -1: not known (broadcast, scatter; reduce and gather away from the root;
                                COUNT and BIT, but for blocks and scans; more than 64 failures, where ranks send
                                messages) */
-  int32_t*
-      late; /* of options.quorum. Caller's array or NULL: the ranks that live, and were late, ascending               */
+  int32_t* late;         /* caller's array or NULL, of options.quorum: ranks that live and were late, ascending */
   int32_t late_capacity; /* of it */
   int32_t late_count;    /* how many there are; 0 of other operations */
   int32_t is_late;       /* 1: this rank is one of them: its value is not in the result */

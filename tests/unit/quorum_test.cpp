@@ -397,11 +397,27 @@ TEST(Quorum, ALeadWaitsForARankThatHasNotItsResults) {
   EXPECT_EQ(pair.sides[1].complete(), 9u);
 }
 
-TEST(Quorum, WorldsAtRandom) {
+struct Counts {
   int late = 0, dropped = 0;
-  for (std::uint64_t seed = 1; seed <= 12000 && !testing::Test::HasFailure(); ++seed) {
+};
+
+// So many worlds by seed. draw: (seed, below) -> Program.
+template <class Draw>
+Counts search_at_random(std::uint64_t seeds, Draw draw) {
+  Counts counts;
+  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](std::size_t count) { return static_cast<std::size_t>(random() % count); };
+    World world(draw(seed, below), below);
+    EXPECT_EQ(world.run(), "") << "seed " << seed;
+    counts.late += world.late();
+    counts.dropped += world.dropped();
+  }
+  return counts;
+}
+
+TEST(Quorum, WorldsAtRandom) {
+  const Counts counts = search_at_random(12000, [](std::uint64_t seed, auto below) {
     Program program;
     program.ranks = 1 + static_cast<Rank>(below(5));
     program.operations = 1 + static_cast<int>(below(8));
@@ -427,20 +443,15 @@ TEST(Quorum, WorldsAtRandom) {
     for (Rank rank = 0; rank < program.ranks; ++rank) present += may_be_absent(rank) ? 0 : 1;
     // The others are enough: else they wait for ever for the idle ones. Alone an idle one waits for nobody.
     if (!program.idle.empty()) program.quorum = std::clamp(program.quorum, 1u, std::max(present, 1u));
-    World world(program, below);
-    EXPECT_EQ(world.run(), "") << "seed " << seed;
-    late += world.late();
-    dropped += world.dropped();
-  }
-  EXPECT_GT(late, 1000);
-  EXPECT_GT(dropped, 100);
+    return program;
+  });
+  EXPECT_GT(counts.late, 1000);
+  EXPECT_GT(counts.dropped, 100);
 }
 
 // Two die of which one leads, or would, while others idle, or wait for what the dead had promised.
 TEST(Quorum, WorldsWhoseLeadsDie) {
-  for (std::uint64_t seed = 1; seed <= 12000 && !testing::Test::HasFailure(); ++seed) {
-    std::mt19937_64 random(seed);
-    const auto below = [&](std::size_t count) { return static_cast<std::size_t>(random() % count); };
+  search_at_random(12000, [](std::uint64_t, auto below) {
     Program program;
     program.ranks = 4 + static_cast<Rank>(below(2));
     program.operations = 2 + static_cast<int>(below(6));
@@ -453,9 +464,8 @@ TEST(Quorum, WorldsWhoseLeadsDie) {
     if (below(2) == 0)
       program.idle.push_back(static_cast<Rank>(2 + below(static_cast<std::size_t>(program.ranks - 2))));
     if (!program.idle.empty()) program.quorum = 1;
-    World world(program, below);
-    EXPECT_EQ(world.run(), "") << "seed " << seed;
-  }
+    return program;
+  });
 }
 
 }  // namespace

@@ -35,7 +35,6 @@ ucft_status_t QuorumDriver::post(Request& request) {
   request.state = Request::State::active;
   request.number = value_.posted();
   requests_.push_back(&request);
-  ++pending_;
   context.communicators().note_pending(1);
   const QuorumRequest& its = *request.quorum;
   tell_time();
@@ -194,7 +193,6 @@ void QuorumDriver::take(Request& request, Slice result) {
 void QuorumDriver::end(Request& request) {
   request.state = Request::State::complete;
   std::erase(requests_, &request);
-  --pending_;
   awaited_since_ = {};
   communicator_.context().communicators().note_pending(-1);
 }

@@ -37,9 +37,9 @@ class QuorumDriver {
   void on_gone(Rank rank);
   bool on_turn();  // true if anything was done
   bool wants_turn() const {
-    return pending_ > 0 || value_.wants_time() || value_.is_recovering() || value_.holds_posts();
+    return has_pending() || value_.wants_time() || value_.is_recovering() || value_.holds_posts();
   }
-  bool has_pending() const { return pending_ > 0; }
+  bool has_pending() const { return !requests_.empty(); }
   Rank lead() const { return value_.lead(); }
   void leave();
   void exclude_self(ucft_status_t why);
@@ -62,9 +62,8 @@ class QuorumDriver {
 
   Communicator& communicator_;
   Quorum value_;
-  std::vector<Line> lines_;        // by rank
-  std::deque<Request*> requests_;  // that are pending, in order
-  int pending_ = 0;
+  std::vector<Line> lines_;         // by rank
+  std::deque<Request*> requests_;   // that are pending, in order
   bool makes_connections_ = false;  // though this rank leaves
   std::chrono::steady_clock::time_point awaited_since_{};
 };

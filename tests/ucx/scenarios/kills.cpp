@@ -64,6 +64,41 @@ class Kill : public testing::TestWithParam<const char*> {
     if (spans_hosts(GetParam())) made.environment["UCFT_TEST_RANKS_PER_HOST"] = std::to_string(2 + random() % 3);
     return made;
   }
+  // So many jobs, in each of which a rank, or in every third two, die before one of their first so many sends.
+  // arguments: of the scenario, from the random numbers and the victims, "1,3".
+  template <class ArgumentsOf>
+  void one_or_two_at_sends(const std::string& scenario, unsigned series, int jobs, unsigned sends,
+                           ArgumentsOf arguments) const {
+    std::mt19937 random(series);
+    for (int run = 0; run < runs(jobs); ++run) {
+      const int ranks = 2 + static_cast<int>(random() % 6),
+                victim = static_cast<int>(random() % static_cast<unsigned>(ranks)),
+                other = (victim + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks))) % ranks;
+      std::vector<int> victims{victim};
+      if (run % 3 == 0 && other != victim) victims.push_back(other);
+      std::string names, kills;
+      for (int each : victims) {
+        names += (names.empty() ? "" : ",") + std::to_string(each);
+        kills += (kills.empty() ? "" : ",") + std::to_string(each) + ":send:" + std::to_string(random() % sends);
+      }
+      JobPlan made = plan(random, ranks, scenario, arguments(random, names), victims);
+      made.environment["UCFT_TEST_KILL"] = kills;
+      expect_right(made, victims, run);
+    }
+  }
+  // So many jobs, in each of which a rank dies from outside, some time after start-up.
+  template <class ArgumentsOf>
+  void at_a_moment(const std::string& scenario, unsigned series, int jobs, ArgumentsOf arguments) const {
+    std::mt19937 random(series);
+    for (int run = 0; run < runs(jobs); ++run) {
+      const int ranks = 2 + static_cast<int>(random() % 6),
+                victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+      JobPlan made = plan(random, ranks, scenario, arguments(random, std::to_string(victim)), {});
+      made.launcher = {"--kill", std::to_string(victim) + "@start+" + std::to_string(60 + random() % 150) + "ms"};
+      made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
+      expect_right(made, {victim}, run);
+    }
+  }
   // So many jobs, in each of which a rank dies before one of its first so many sends.
   void at_a_send(const std::string& scenario, unsigned series, int jobs, unsigned sends) const {
     std::mt19937 random(series);
@@ -453,64 +488,28 @@ TEST_P(KillInGossip, AnyTwoRanksBetweenTwoOfTheirSends) {
 
 // rounds: in letters.cpp.
 TEST_P(Kill, AnyRankBetweenTwoOfItsMessages) {
-  std::mt19937 random(seed() + 9);
-  for (int run = 0; run < runs(30); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 6),
-              victim = static_cast<int>(random() % static_cast<unsigned>(ranks)),
-              other = (victim + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks))) % ranks;
-    std::vector<int> victims{victim};
-    if (run % 3 == 0 && other != victim) victims.push_back(other);
-    std::string names, kills;
-    for (int each : victims) {
-      names += (names.empty() ? "" : ",") + std::to_string(each);
-      kills += (kills.empty() ? "" : ",") + std::to_string(each) + ":send:" + std::to_string(random() % 60);
-    }
-    JobPlan made = plan(random, ranks, "rounds", {"60", names}, victims);
-    made.environment["UCFT_TEST_KILL"] = kills;
-    expect_right(made, victims, run);
-  }
+  one_or_two_at_sends("rounds", seed() + 9, 30, 60, [](std::mt19937&, const std::string& victims) {
+    return std::vector<std::string>{"60", victims};
+  });
 }
 
 TEST_P(Kill, AnyRankAtARandomMomentOfItsMessages) {
-  std::mt19937 random(seed() + 10);
-  for (int run = 0; run < runs(20); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 6),
-              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan made = plan(random, ranks, "rounds", {"2000", std::to_string(victim)}, {});
-    made.launcher = {"--kill", std::to_string(victim) + "@start+" + std::to_string(60 + random() % 150) + "ms"};
-    made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
-    expect_right(made, {victim}, run);
-  }
+  at_a_moment("rounds", seed() + 10, 20, [](std::mt19937&, const std::string& victim) {
+    return std::vector<std::string>{"2000", victim};
+  });
 }
 
 // quorums: in quorums.cpp.
 TEST_P(Kill, AnyRankBetweenTwoLettersOfItsQuorums) {
-  std::mt19937 random(seed() + 11);
-  for (int run = 0; run < runs(12); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 6),
-              victim = static_cast<int>(random() % static_cast<unsigned>(ranks)),
-              other = (victim + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks))) % ranks;
-    std::vector<int> victims{victim};
-    if (run % 3 == 0 && other != victim) victims.push_back(other);
-    std::string kills;
-    for (int each : victims)
-      kills += (kills.empty() ? "" : ",") + std::to_string(each) + ":send:" + std::to_string(random() % 150);
-    JobPlan made = plan(random, ranks, "quorums", {"60", std::to_string(random() % 1000)}, victims);
-    made.environment["UCFT_TEST_KILL"] = kills;
-    expect_right(made, victims, run);
-  }
+  one_or_two_at_sends("quorums", seed() + 11, 12, 150, [](std::mt19937& random, const std::string&) {
+    return std::vector<std::string>{"60", std::to_string(random() % 1000)};
+  });
 }
 
 TEST_P(Kill, AnyRankAtARandomMomentOfItsQuorums) {
-  std::mt19937 random(seed() + 12);
-  for (int run = 0; run < runs(8); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 6),
-              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan made = plan(random, ranks, "quorums", {"1500", std::to_string(random() % 1000)}, {});
-    made.launcher = {"--kill", std::to_string(victim) + "@start+" + std::to_string(60 + random() % 150) + "ms"};
-    made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
-    expect_right(made, {victim}, run);
-  }
+  at_a_moment("quorums", seed() + 12, 8, [](std::mt19937& random, const std::string&) {
+    return std::vector<std::string>{"1500", std::to_string(random() % 1000)};
+  });
 }
 
 // Only allreduces of one word: the shortest way to many sends.

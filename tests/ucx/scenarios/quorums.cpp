@@ -311,23 +311,24 @@ TEST(HostScenario, ACommunicatorThatIsMadeWhenOthersHaveLeftIt) {
   EXPECT_EQ(what_is_wrong(plan, run_job(plan), {}), "");
 }
 
-// Rank 0 leads, and stands still. A rank that leads and does not answer holds the others up; its helper thread answers.
+// a_lead_that_computes MARK: rank 0 leads, and is outside of ucft until the others have decided. Its helper thread hands
+// the lead over, or they would wait for ever.
 RANKS(a_lead_that_computes) {
-  std::uint64_t word = 0;
+  const std::string mark = arguments.at(0) + "_";
   add(0, 1, with_quorum(size_));
   if (rank_ == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  } else {
-    for (std::uint64_t i = 1; i < 6; ++i)
-      if (const Outcome its = add(i, 1, with_quorum(size_ - 1, 1000)); its.late != std::vector<std::int32_t>{0})
-        wrong("operation {}: rank 0 is not late", i);
-    check(ucft_send(comm, &word, 1, UCFT_UINT64, 0, 1), "send");
+    for (int other = 1; other < size_; ++other) wait_for_mark(mark + std::to_string(other));
     return;
   }
-  for (int other = 1; other < size_; ++other) check(ucft_recv(comm, &word, 1, UCFT_UINT64, other, 1, nullptr), "recv");
+  for (std::uint64_t i = 1; i < 6; ++i)
+    if (const Outcome its = add(i, 1, with_quorum(size_ - 1, 1000)); its.late != std::vector<std::int32_t>{0})
+      wrong("operation {}: rank 0 is not late", i);
+  leave_mark(mark + std::to_string(rank_));
 }
 
-TEST_P(Scenario, ALeadThatComputesHandsOver) { expect_right(plan(3, a_lead_that_computes)); }
+TEST_P(Scenario, ALeadThatComputesHandsOver) {
+  expect_right(plan(3, a_lead_that_computes, {"computes_" + std::to_string(getpid())}));
+}
 
 // Another length, or another quorum: all that are in it hear who it was.
 RANKS(quorums_that_differ) {
@@ -345,7 +346,8 @@ RANKS(quorums_that_differ) {
 
 TEST_P(Scenario, QuorumsThatDiffer) { expect_right(plan(3, quorums_that_differ)); }
 
-// quorums COUNT SEED (for kills.cpp): ranks are slow by chance. What ranks that live know of an operation is the same.
+// quorums COUNT SEED (for kills.cpp): ranks are slow by chance. All ranks that live, and know an operation's outcome,
+// know the same one.
 RANKS(quorums) {
   const auto count = static_cast<std::uint64_t>(std::stoul(arguments.at(0)));
   std::mt19937_64 common(std::stoul(arguments.at(1))), own(common() + static_cast<unsigned>(rank_));
