@@ -187,6 +187,13 @@ int process_parent(int pid) {
   return stat ? static_cast<int>(field_in(stat->fields(), 4)) : 0;
 }
 
+int process_own_pid(int pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("NSpid:")) return std::atoi(line.c_str() + line.find_last_of(" \t"));
+  return 0;
+}
+
 ProcessWatch::ProcessWatch() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (epoll_ < 0) throw_errno("epoll_create1");
 }

@@ -29,6 +29,9 @@ std::uint64_t process_start_time(int pid);
 // The pid of its parent; 0: there is no such process, or /proc can't be read.
 int process_parent(int pid);
 
+// Its pid in its own namespace, which may be that of a container; 0: the same.
+int process_own_pid(int pid);
+
 enum class ProcessState : std::uint8_t {
   runnable,  // a thread runs, or waits for a processor: 'R'
   blocked,   // none of that, but a thread is in an uninterruptible wait, e.g. for a page: 'D'

@@ -1,5 +1,6 @@
 // Each rank has one anonymous file, "ucft", that others find by /proc/PID/fd (shared_memory.hpp). It is read as a file:
-// a place that has no page stays without one. observer/job_view.hpp makes a view of the bytes.
+// a place that has no page stays without one. observer/job_view.hpp makes a view of the bytes. A process that has the
+// file open may be no rank: a child, a peer in its start-up, somebody else who looks. The file names its owner.
 #include "tools/job_report.hpp"
 
 #include <dirent.h>
@@ -50,16 +51,17 @@ std::vector<std::string> entries_of(const std::string& folder) {
   return found;
 }
 
-// Of the rank's file; empty: it has none, or it may not be looked at.
-std::string file_of(int pid) {
+// Of the files that may be a rank's.
+std::vector<std::string> files_of(int pid) {
   const std::string folder = fmt::format("/proc/{}/fd/", pid);
+  std::vector<std::string> files;
   for (const std::string& entry : entries_of(folder)) {
     char target[64];
     const ssize_t length = ::readlink((folder + entry).c_str(), target, sizeof target);
     if (length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == "/memfd:ucft (deleted)")
-      return folder + entry;
+      files.push_back(folder + entry);
   }
-  return {};
+  return files;
 }
 
 ProcessState state_of(int pid) {
@@ -68,16 +70,20 @@ ProcessState state_of(int pid) {
   return watch.state(0);
 }
 
+// nullopt: it is no rank, or may not be looked at.
 std::optional<RankView> look_at(int pid) {
-  const std::string path = file_of(pid);
-  if (path.empty()) return std::nullopt;
-  const File file(path);
-  RankView view;
-  if (!view.read([&](std::uint64_t offset, std::span<std::uint64_t> words) { return file.read(offset, words); }))
-    return std::nullopt;
-  view.pid = pid;
-  view.process = state_of(pid);
-  return view;
+  for (const std::string& path : files_of(pid)) {
+    const File file(path);
+    RankView view;
+    if (!view.read([&](std::uint64_t offset, std::span<std::uint64_t> words) { return file.read(offset, words); }))
+      continue;
+    const int own = process_own_pid(pid);
+    if (view.own_pid != (own != 0 ? own : pid)) continue;
+    view.pid = pid;
+    view.process = state_of(pid);
+    return view;
+  }
+  return std::nullopt;
 }
 
 // By cookie, of this host.

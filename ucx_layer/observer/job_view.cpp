@@ -208,6 +208,7 @@ bool RankView::read(const ReadMemory& memory) {
   cookie = control.cookie;
   rank = control.rank;
   ranks = control.ranks;
+  own_pid = control.pid;
   const std::uint32_t mark = control.left.load(std::memory_order_relaxed);
   has_left = mark == static_cast<std::uint32_t>(Departures::Mark::left) ||
              mark == static_cast<std::uint32_t>(Departures::Mark::left_early);

@@ -56,6 +56,7 @@ using ReadMemory = std::function<bool(std::uint64_t offset, std::span<std::uint6
 struct RankView {
   std::int32_t rank = 0, ranks = 0;  // of the job
   int pid = 0;
+  int own_pid = 0;  // as the rank's own namespace numbers it; pid is the reader's number
   std::uint64_t cookie = 0;
   bool has_left = false, is_out = false, has_failed = false;
   bool is_afar = false;  // on another host, or of another container: its memory can't be read

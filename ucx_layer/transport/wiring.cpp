@@ -42,6 +42,7 @@ bool Wiring::open(std::string& error) {
   control()->cookie = setup_.cookie;
   control()->rank = setup_.me;
   control()->ranks = setup_.ranks;
+  control()->pid = segments_.range().pid;
   control()->address = reinterpret_cast<std::uint64_t>(control());
   if (!setup_.needs_messages) return true;
   if (setup_.message_path) {

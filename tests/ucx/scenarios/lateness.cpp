@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/ucx/operations.hpp"
@@ -195,6 +197,28 @@ TEST_P(Scenario, WhoIsLateIsNamed) {
   made.environment["UCFT_SUSPECT_AFTER"] = "100s";  // rank 2 lives
   expect_right(made);
 }
+
+// Each rank has a child that holds the rank's descriptors, its own file among them, as do a peer in its start-up and
+// another `ucft_info --job`.
+RANKS(looked_at) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  const std::vector<std::int64_t> pids = exchange_pids();
+  if (rank_ == 0) {
+    const auto seen = job_report();
+    if (seen.size() != pids.size()) wrong("{} ranks", seen.size());
+    for (const auto& [rank, line] : seen)
+      if (line["pid"] != pids[static_cast<std::size_t>(rank)]) wrong("rank {}: {}", rank, line.dump());
+  }
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_P(Scenario, AProcessThatHoldsARanksFileIsNotTheRank) { expect_right(plan(3, looked_at)); }
 
 // Rank 0 is late itself: it hears of what rank 1 has posted before it posts anything.
 RANKS(latest_of_all) {

@@ -77,6 +77,7 @@ struct ControlPage {
   ActivityWords waits_in;  // a send or a receive: "recv from 3, tag 7", a rank of the job
   // 1: some rank waits for answers of this one, which may compute: its helper takes turns (written by others).
   std::atomic<std::uint32_t> answers_wanted;
+  std::int32_t pid;  // of its owner, as the owner's namespace numbers processes
 };
 
 inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading
