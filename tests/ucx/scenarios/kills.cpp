@@ -162,7 +162,7 @@ TEST_P(Kill, AnyRankAtARandomMoment) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(60 + random() % 150) + "ms";
-    JobPlan made = plan(random, ranks, loop, {"400", "5000"}, {});
+    JobPlan made = plan(random, ranks, loop, {"400", "5000", "40"}, {});
     made.launcher = {"--kill", std::to_string(victim) + "@start+" + when};
     made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";  // then all survivors name it
     expect_right(made, {victim}, run);
@@ -189,7 +189,7 @@ TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
   for (int run = 0; run < runs(60); ++run) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan made = plan(random, ranks, loop, {"40", "5000"}, {victim});
+    JobPlan made = plan(random, ranks, loop, {"40", "5000", "16"}, {victim});
     made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 300);
     if (run % 4 == 3) made.environment["UCFT_TEST_FAR"] = "y";
     expect_right(made, {victim}, run);
@@ -341,7 +341,7 @@ TEST(KillOnATree, AnyRankBetweenTwoOfItsStores) {
   for (int run = 0; run < runs(60); ++run) {
     const int ranks = 3 + static_cast<int>(random() % 6);
     const int victim = static_cast<int>(random() % 3);  // the root, and those below it
-    JobPlan plan{ranks, loop, {"40", "5000"}, {"--expect-kill", std::to_string(victim)}, over("shm")};
+    JobPlan plan{ranks, loop, {"40", "5000", "16"}, {"--expect-kill", std::to_string(victim)}, over("shm")};
     plan.environment["UCFT_TUNING_FILE"] = table_of_a_tree;
     if (run % 2 == 1) plan.environment["UCFT_TEST_SITES"] = "y";
     plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 600);
@@ -390,7 +390,7 @@ TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
   for (int run = 0; run < runs(60); ++run) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan plan{ranks, loop, {"40", "250"}, {"--expect-kill", std::to_string(victim)}, over("corrected")};
+    JobPlan plan{ranks, loop, {"40", "250", "16"}, {"--expect-kill", std::to_string(victim)}, over("corrected")};
     plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":line:" + std::to_string(random() % 1500);
     expect_right(plan, {victim}, run);
   }
