@@ -3,18 +3,20 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <span>
 #include <vector>
 
 #include "collectives/among/operation.hpp"
+#include "collectives/catalogue/blocks.hpp"
 #include "simulator/promises.hpp"
 
 namespace ucft::detail::simulator {
 
 constexpr std::uint64_t exchanged_record(Rank from, std::size_t words) {
-  return words * sizeof(std::uint64_t) << 32 | static_cast<std::uint64_t>(from);
+  return std::bit_cast<std::uint64_t>(Blocks::Record{static_cast<std::uint64_t>(from), words * sizeof(std::uint64_t)});
 }
 
 // The inputs of the ranks of a process, one after the other.

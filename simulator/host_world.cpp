@@ -8,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "collectives/catalogue/blocks.hpp"
 #include "collectives/core/random.hpp"
 
 namespace ucft::detail::simulator {
@@ -116,7 +117,7 @@ class HostWorld::Memory {
   }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     std::vector<HostWord>& all = state_.delivered[number];
-    all.push_back(bytes << 32 | static_cast<HostWord>(rank));  // as in a set of blocks (blocks.hpp)
+    all.push_back(std::bit_cast<HostWord>(Blocks::Record{static_cast<std::uint64_t>(rank), bytes}));
     for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) {
       HostWord word = 0;
       std::memcpy(&word, data + i * sizeof word, sizeof word);

@@ -30,7 +30,7 @@ struct ProcessContribution {
   std::span<const std::byte> value;
   Slice block{};  // value, where it is in a block of the reader's own: kept, not copied
   struct Piece {
-    std::uint32_t offset;
+    std::uint64_t offset;
     Slice data;
   };
   std::vector<Piece> pieces{};     // those of the value that are not in the block yet

@@ -34,7 +34,7 @@ bool Blocks::add(const Arguments& arguments, Slice& sum, bool& fresh, const Slic
 
 void Blocks::pack(const Arguments& arguments, Rank me, const void* block, std::byte* input) {
   const std::uint64_t bytes = arguments.own_count * element_bytes(arguments.reduction.type());
-  const Record record{static_cast<std::uint32_t>(me), static_cast<std::uint32_t>(bytes)};
+  const Record record{static_cast<std::uint64_t>(me), bytes};
   std::memcpy(input, &record, sizeof record);
   if (bytes > 0) std::memcpy(input + sizeof record, block, bytes);
   std::memset(input + sizeof record + bytes, 0, input_bytes(arguments) - sizeof record - bytes);

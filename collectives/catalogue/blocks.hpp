@@ -5,7 +5,7 @@
 // A set of blocks is a sequence of records, in any order of ranks, each rank at most once:
 //
 //   rank | bytes | the block | up to 7 bytes, so that the next record is at a multiple of 8
-//    u32    u32
+//   24 bits 40 bits
 //
 //   rank 3 gives 2 bytes, rank 0 gives none:   3 2 xx000000  0 0        (24 bytes)
 //
@@ -23,7 +23,7 @@ namespace ucft::detail {
 
 struct Blocks {
   struct Record {
-    std::uint32_t rank, bytes;
+    std::uint64_t rank : 24, bytes : 40;
   };
   static constexpr std::uint64_t record_bytes(std::uint64_t block) { return sizeof(Record) + (block + 7) / 8 * 8; }
 

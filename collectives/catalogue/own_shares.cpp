@@ -17,7 +17,7 @@ std::byte* PackedShares::pack(std::span<const OwnShare> shares, const void* from
     const auto [offset, bytes] = shares[place];
     if (bytes > 0) std::memcpy(end, static_cast<const std::byte*>(from) + offset, bytes);
     end += bytes;
-    const auto behind = static_cast<std::uint32_t>(end - begin);
+    const auto behind = static_cast<std::uint64_t>(end - begin);
     std::memcpy(to + place * sizeof behind, &behind, sizeof behind);
   }
   return end;
@@ -28,7 +28,7 @@ std::optional<std::span<const std::byte>> PackedShares::find(std::span<const std
   const std::uint64_t header = header_bytes(shares);
   if (packed.size() < header) return std::nullopt;
   const auto end_of = [&](std::size_t which) {
-    std::uint32_t end;
+    std::uint64_t end;
     std::memcpy(&end, packed.data() + which * sizeof end, sizeof end);
     return end;
   };

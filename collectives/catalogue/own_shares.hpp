@@ -3,10 +3,10 @@
 //
 // The shares for some ranks, packed in the order of these ranks:
 //
-//   where each share ends | up to 4 bytes, for a multiple of 8 | the shares, one after the other
-//    u32 each
+//   where each share ends | the shares, one after the other
+//    u64 each
 //
-//   2 bytes for one rank, 3 for the other:   2 5 xxxxx      (13 bytes)
+//   2 bytes for one rank, 3 for the other:   2 5 xxxxx      (21 bytes)
 #pragma once
 
 #include <cstddef>
@@ -26,11 +26,9 @@ struct OwnShare {
 
 struct PackedShares {
   // Of so many shares: what comes before them.
-  static constexpr std::uint64_t header_bytes(std::size_t shares) {
-    return (shares * sizeof(std::uint32_t) + 7) / 8 * 8;
-  }
+  static constexpr std::uint64_t header_bytes(std::size_t shares) { return shares * sizeof(std::uint64_t); }
   static std::uint64_t bytes(std::span<const OwnShare> shares);
-  // Returns where they end. Together they are below 4 GiB.
+  // Returns where they end.
   static std::byte* pack(std::span<const OwnShare> shares, const void* from, std::byte* to);
   // Of so many shares the one at that place; none: these are not so many shares.
   static std::optional<std::span<const std::byte>> find(std::span<const std::byte> packed, std::size_t place,

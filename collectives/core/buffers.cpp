@@ -16,7 +16,25 @@ Buffers::Buffers(ChunkSource source) : source_(source) {
 
 unsigned Buffers::size_class_of(std::uint64_t bytes) {
   const unsigned needed = bytes <= 1 ? 0 : static_cast<unsigned>(std::bit_width(bytes - 1));
-  return std::max(needed, smallest_class);
+  if (needed <= last_single) return std::max(needed, smallest_class);
+  const unsigned step = needed - 3;  // an eighth of the next power of two
+  const auto steps = static_cast<unsigned>(((bytes - 1) >> step) + 1);
+  return last_single + (needed - 1 - last_single) * 4 + steps - 4;
+}
+
+std::uint64_t Buffers::size_of(unsigned size_class) {
+  if (size_class <= last_single) return std::uint64_t{1} << size_class;
+  const unsigned above = size_class - 1 - last_single;
+  return std::uint64_t{5 + above % 4} << (last_single + 1 + above / 4 - 3);
+}
+
+// With a block that is free, of the sizes of this doubling; else the smallest one.
+unsigned Buffers::free_class(unsigned size_class) const {
+  if (size_class <= last_single) return size_class;
+  const unsigned last = size_class + 3 - (size_class - 1 - last_single) % 4;
+  for (unsigned each = size_class; each <= last; ++each)
+    if (!free_[each].empty()) return each;
+  return size_class;
 }
 
 BufferId Buffers::new_entry() {
@@ -26,7 +44,7 @@ BufferId Buffers::new_entry() {
 
 // Small blocks share a chunk; one that would fill a quarter of it gets a chunk of its own.
 std::byte* Buffers::carve(unsigned size_class) {
-  const std::size_t size = std::size_t{1} << size_class;
+  const std::size_t size = size_of(size_class);
   const bool shares = size <= source_.chunk_bytes / 4;
   if (!shares || chunk_left_ < size) {
     std::byte* chunk = source_.allocate(source_.arg, shares ? source_.chunk_bytes : size);
@@ -84,8 +102,9 @@ BufferId Buffers::refuse() {
 }
 
 BufferId Buffers::allocate(std::uint64_t bytes) {
-  const unsigned size_class = size_class_of(bytes);
-  if (size_class >= class_count) return refuse();
+  const unsigned least = size_class_of(bytes);
+  if (least >= class_count) return refuse();
+  const unsigned size_class = free_class(least);
   BufferId id;
   if (!free_[size_class].empty()) {
     id = free_[size_class].back();

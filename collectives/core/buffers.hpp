@@ -3,7 +3,7 @@
 //
 // Blocks of up to private_limit bytes never run out as long as there is a heap. A driver copies them into its messages,
 // so they may lie anywhere. In a steady state nothing is allocated: freed blocks are reused last in, first out, by
-// power-of-two size.
+// size. There are four sizes to a doubling of long blocks, else one: a power of two.
 #pragma once
 
 #include <array>
@@ -19,16 +19,13 @@ using BufferId = std::uint32_t;
 inline constexpr BufferId no_buffer = 0;
 
 // A part of a buffer: what a message carries, a rank gives, an operation leaves. It holds no reference by itself.
-// Short, since every message has one: what is sent is below 4 GiB.
 struct Slice {
   BufferId buffer = no_buffer;
-  std::uint32_t offset = 0, bytes = 0;
+  std::uint64_t offset = 0, bytes = 0;
 
   explicit operator bool() const { return buffer != no_buffer; }
   bool operator==(const Slice&) const = default;
-  Slice part(std::uint64_t from, std::uint64_t length) const {
-    return {buffer, offset + static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(length)};
-  }
+  Slice part(std::uint64_t from, std::uint64_t length) const { return {buffer, offset + from, length}; }
 };
 
 // Memory that blocks are cut from. `allocate` returns nullptr when there is none; what it returned lives as long as
@@ -77,10 +74,7 @@ class Buffers {
     if (copied) copy(copied, slice);
     return copied;
   }
-  Slice whole(BufferId id) const {
-    assert(bytes(id) <= UINT32_MAX);
-    return {id, 0, static_cast<std::uint32_t>(bytes(id))};
-  }
+  Slice whole(BufferId id) const { return {id, 0, bytes(id)}; }
 
   void retain(Slice slice) { retain(slice.buffer); }
   void release(Slice slice) { release(slice.buffer); }
@@ -120,7 +114,8 @@ class Buffers {
  private:
   static constexpr std::uint8_t adopted = 0xff, heap = 0xfe;
   static constexpr unsigned smallest_class = 6;  // 64 bytes
-  static constexpr unsigned class_count = 48;
+  static constexpr unsigned last_single = 20;    // so many, or fewer, are the logarithm of their size
+  static constexpr unsigned class_count = 129;   // up to 2^47 bytes
 
   struct Block {
     std::byte* data;
@@ -131,6 +126,8 @@ class Buffers {
   };
 
   static unsigned size_class_of(std::uint64_t bytes);
+  static std::uint64_t size_of(unsigned size_class);
+  unsigned free_class(unsigned size_class) const;
   BufferId refuse();
   BufferId new_entry();
   std::byte* carve(unsigned size_class);

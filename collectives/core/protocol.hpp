@@ -66,9 +66,11 @@ inline constexpr std::uint32_t contributed_bit = 0x80000000u;
 // hosts. Its host lives and has gone on without it. Its value is in no sum.
 inline constexpr std::uint32_t of_living_host = 0x40000000u;
 inline constexpr std::uint32_t failure_list_limit = 64;
+// Data of an operation, of all ranks together, in bytes. Set by the records of blocks (catalogue/blocks.hpp).
+inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 40) - 1;
 
-// The message that travels. In an outbox `peer` is the receiver, in on_message the sender.
-struct Message {
+// The message that travels, without what it carries. In an outbox `peer` is the receiver, in on_message the sender.
+struct MessageHead {
   OperationNumber operation = 0;
   Rank peer = no_rank;
   Rank attempt = no_rank;  // the ballot: the rank of the root, not a counter
@@ -80,26 +82,30 @@ struct Message {
   Rank accepted = no_rank;  // contributions with is_decided: the last ballot at which the sender accepted it
   std::int32_t age_ns = 0;  // by_gossip: of the broadcast, as its sender reckons it
   union {
-    std::uint32_t contributors = 0;  // values in the sum
-    std::uint32_t of_bytes;          // all_broadcast: of all pieces of that contribution
+    std::uint64_t of_bytes = 0;  // all_broadcast: of all pieces of that contribution
+    std::uint32_t contributors;  // else: values in the sum
   };
+  // reduce_scatter, allgather: where the value begins in all of it, in bytes. all_broadcast: the same
+  // of an exchange, else which piece it is.
+  std::uint64_t offset = 0;
   std::uint32_t failed_count = 0;  // failures known (schemes list and count)
   std::uint32_t list_length = 0;   // entries of list
   std::uint16_t signature = 0;     // of the operation's arguments: differs where ranks posted different things
   Phase phase = Phase::group;
   std::uint8_t flags = 0;
-  Outcome outcome =
-      Outcome::success;       // contributions: no_memory, if their sender or a rank below it had none for the sum
-  Slice value;                // its length is the message's: those of one operation may differ
-  BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
-  // reduce_scatter, allgather: where the value begins in all of it, in bytes. all_broadcast: the same
-  // of an exchange, else which piece it is.
-  std::uint32_t offset = 0;
+  // Of contributions: no_memory, if their sender or a rank below it had none for the sum.
+  Outcome outcome = Outcome::success;
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
 
   // Only for an outcome that has one: `contributors` holds 1 + the rank.
   Rank culprit() const { return static_cast<Rank>(contributors) - 1; }
+};
+
+struct Message : MessageHead {
+  Slice value;                // its length is the message's: those of one operation may differ
+  BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
+
   // Instead of a value: that this rank has no memory for it.
   void blame(Rank rank) {
     outcome = Outcome::no_memory;

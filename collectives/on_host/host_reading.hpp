@@ -22,7 +22,7 @@ struct HostPartial {
 
 // The note of a V where nothing is amiss.
 inline HostNote usual_note(const HostCall& call, std::uint64_t bytes) {
-  return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes), call.what};
+  return {call.signature, Outcome::success, HostNote::count_of(bytes), call.what};
 }
 
 // Values that are summed all at once (two_sweeps.hpp).
@@ -101,6 +101,8 @@ class HostReading {
   // x had this result, and has left since.
   bool has_completed(Rank x) const { return is_there(x) && memory_.load(x, HostLayout::left()) != 0; }
   HostNote note_of(Rank x) const { return HostNote::of(memory_.load(x, cell_ + 1)); }
+  // The data that x has given.
+  std::uint64_t bytes_of(Rank x) const { return bytes_of(x, note_of(x)); }
   // The place of `bytes` of data in V[x], or P[x], which begins at `cell`.
   HostPlace data_place(Rank x, HostPlace cell, std::uint64_t bytes) const {
     return layout_.is_inline(bytes) ? cell + 2 : memory_.load(x, cell + 2);
@@ -115,7 +117,7 @@ class HostReading {
     if (!is_there(x)) return false;
     const HostNote note = note_of(x);
     HostResult its{note.outcome, no_rank, 1};
-    if (note.signature != call_.signature || !has_right_length(note) || keeps_data(x, note))
+    if (note.signature != call_.signature || !has_right_length(x, note) || keeps_data(x, note))
       its = {Outcome::mismatch, x, 0};
     else if (note.outcome != Outcome::success)
       its = {note.outcome, x, 0};
@@ -250,8 +252,12 @@ class HostReading {
   bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
 
   // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.
-  bool has_right_length(const HostNote& note) const {
-    return call_.pattern.puts_side_by_side() || note.outcome != Outcome::success || note.count == bytes_;
+  bool has_right_length(Rank x, const HostNote& note) const {
+    return call_.pattern.puts_side_by_side() || note.outcome != Outcome::success || bytes_of(x, note) == bytes_;
+  }
+  // note: of x. One that gives nothing counts more than any data.
+  std::uint64_t bytes_of(Rank x, const HostNote& note) const {
+    return note.count == HostNote::most ? memory_.load(x, cell_ + 4) : note.count;
   }
   // The note is of x, which has kept its data for itself. So it has posted something else than this rank, which needs
   // them. Not inline: the reduces of 8 bytes would take a third longer.

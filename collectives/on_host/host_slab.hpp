@@ -7,7 +7,8 @@
 //
 // Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped. Then the payload
 // says where. Word 0 names the data, or is 0: they are kept for their owner alone (HostCall::kept). Word 1 of V names
-// room for what the owner combines: its P, or its chunks of a large result, each with a stamp.
+// room for what the owner combines: its P, or its chunks of a large result, each with a stamp. Word 2 of V is the bytes
+// of the data, where the note can't count them.
 //
 //   word 0         through: stamp of the last operation that its owner has completed, as all before it
 //   line 1 ..      bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..
@@ -83,17 +84,22 @@ struct HostLayout {
 
  private:
   static constexpr HostPlace line_words = 8;
-  HostPlace cell_words() const { return 2 + std::max<HostPlace>(words_of(inline_bytes), 2); }
+  HostPlace cell_words() const { return 2 + std::max<HostPlace>(words_of(inline_bytes), 3); }
 };
 
 // Beside a stamp: what was posted, and what came of it.
 struct HostNote {
   std::uint16_t signature = 0;
   Outcome outcome = Outcome::success;  // of V: success, or no_memory if its owner has none for its data
-  std::uint32_t count = 0;  // V: bytes of data; if none are given, is_root | root. P: contributors, or 1 + the culprit
-  std::uint16_t what = 0;   // V: 12 bits that nobody here reads, for a reader from outside
+  // V: bytes of data; if none are given, is_root | root. P: contributors, or 1 + the culprit.
+  std::uint32_t count = 0;
+  std::uint16_t what = 0;  // V: 12 bits that nobody here reads, for a reader from outside
 
   static constexpr std::uint32_t is_root = std::uint32_t{1} << 31;
+  static constexpr std::uint32_t most = is_root - 1;  // of V: so many bytes, or more. Then the payload says how many
+  static constexpr std::uint32_t count_of(std::uint64_t bytes) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, most));
+  }
 
   constexpr HostWord word() const {
     return static_cast<HostWord>(signature) << 48 | static_cast<HostWord>(outcome) << 44 |

@@ -182,10 +182,10 @@ class HostStage {
     at(number) = Operation{.call = call, .way = shortcut(call)};
     const HostPlace place = layout_.value(number);
     const std::uint64_t bytes = bytes_given(call);
-    assert(bytes <= 0xffffffff);
     if (!layout_.is_inline(bytes)) {
       memory.store(place + 2, given.place);
       memory.store(place + 3, given.combined);
+      if (bytes >= HostNote::most) memory.store(place + 4, bytes);
       if (layout_.is_large(bytes) && call.is_made_by_all()) clear_stamps(reading(memory, number), given.combined);
     }
     if (bytes > 0 && given.data != nullptr)
@@ -283,8 +283,8 @@ class HostStage {
   // The note of this rank's V.
   HostNote note_of(const HostCall& call) const {
     const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
-    const std::uint32_t count = gives(call) ? static_cast<std::uint32_t>(bytes_given(call))
-                                            : HostNote::is_root | static_cast<std::uint32_t>(call.root);
+    const std::uint32_t count =
+        gives(call) ? HostNote::count_of(bytes_given(call)) : HostNote::is_root | static_cast<std::uint32_t>(call.root);
     return {call.signature, outcome, count, call.what};
   }
   bool gives(const HostCall& call) const { return !call.pattern.from_root() || call.root == seat_.me; }
@@ -417,15 +417,14 @@ class HostStage {
   bool take_blocks(const HostReading<Memory>& all) {
     HostResult result = all.result_of_all();
     const auto read = [&](Rank x) {
-      const std::uint64_t bytes = all.note_of(x).count;
+      const std::uint64_t bytes = all.bytes_of(x);
       return all.memory().read(x, all.value_place(x, bytes), bytes);
     };
     for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x)
-      if (all.is_there(x) &&
-          !all.memory().expects_block(all.number(), x, all.note_of(x).count, [&] { return read(x); }))
+      if (all.is_there(x) && !all.memory().expects_block(all.number(), x, all.bytes_of(x), [&] { return read(x); }))
         result = {Outcome::mismatch, x, 0};
     for (Rank x = 0; x < all.end() && result.outcome == Outcome::success; ++x)
-      if (all.is_there(x)) all.memory().deliver_block(all.number(), x, read(x), all.note_of(x).count);
+      if (all.is_there(x)) all.memory().deliver_block(all.number(), x, read(x), all.bytes_of(x));
     return finish(all, {result, nullptr});
   }
 

@@ -21,11 +21,7 @@ void PointToPoint::send(Id id, Rank to, std::int32_t tag, std::span<const std::b
   if (its.is_gone) return end(id, Completion::Outcome::gone, to);
   if (can_copy && is_eager(to, data.size())) return letters_.push_back(send_eager(id, to, tag, data));
   sends_.push_back({id, to, its.sent++, data});
-  say({.kind = Letter::Kind::offer,
-       .peer = to,
-       .number = sends_.back().number,
-       .tag = tag,
-       .bytes = static_cast<std::uint32_t>(data.size())});
+  say({.kind = Letter::Kind::offer, .peer = to, .number = sends_.back().number, .tag = tag, .bytes = data.size()});
 }
 
 bool PointToPoint::take_piece(std::uint64_t most, Piece& piece, std::span<const Rank> full) {
@@ -39,7 +35,7 @@ bool PointToPoint::take_piece(std::uint64_t most, Piece& piece, std::span<const 
   piece.letter.kind = Letter::Kind::piece;
   piece.letter.peer = send.to;
   piece.letter.number = send.number;
-  piece.letter.offset = static_cast<std::uint32_t>(send.gone);
+  piece.letter.offset = send.gone;
   piece.letter.data = send.data.subspan(send.gone, bytes);
   piece.letter.credit = static_cast<std::uint32_t>(std::exchange(peer(send.to).received, 0));
   send.gone += bytes;

@@ -46,8 +46,8 @@ struct Letter {
   std::uint64_t number = 0;  // of the message that it is about, from its sender to its receiver
   std::int32_t tag = 0;
   std::uint32_t credit = 0;              // bytes
-  std::uint32_t offset = 0;              // piece
-  std::uint32_t bytes = 0;               // eager, offer: of the whole message
+  std::uint64_t offset = 0;              // piece
+  std::uint64_t bytes = 0;               // eager, offer: of the whole message
   std::span<const std::byte> data = {};  // eager, piece. Of a letter that goes: of the caller's
   void* id = nullptr;                    // eager, that goes: of the send, which is complete once the letter has left
 };
@@ -81,7 +81,7 @@ class PointToPoint {
     const Peer& its = peers_[static_cast<std::size_t>(to)];
     return bytes <= limits_.eager_bytes && its.outstanding + cost_of(bytes) <= limits_.window_bytes && !its.is_gone;
   }
-  // data: until it is complete. Below 4 GiB. can_copy: false: it is an offer.
+  // data: until it is complete. can_copy: false: it is an offer.
   void send(Id id, Rank to, std::int32_t tag, std::span<const std::byte> data, bool can_copy = true);
   // The same of one that is_eager(): its letter, which is not among letters().
   Letter send_eager(Id id, Rank to, std::int32_t tag, std::span<const std::byte> data) {
@@ -92,7 +92,7 @@ class PointToPoint {
             .number = its.sent++,
             .tag = tag,
             .credit = static_cast<std::uint32_t>(std::exchange(its.received, 0)),
-            .bytes = static_cast<std::uint32_t>(data.size()),
+            .bytes = data.size(),
             .data = data,
             .id = id};
   }

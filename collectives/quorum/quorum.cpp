@@ -15,7 +15,7 @@ bool quorum_body::is_sound(const Buffers& buffers, const QuorumLetter& letter, R
   if (!is_rank(its.lead) || !is_rank(its.by) || letter.body.bytes < sizeof(QuorumHead) + lists * 8) return false;
   const bool has_value = letter.kind == QuorumLetter::Kind::value || letter.kind == QuorumLetter::Kind::result ||
                          (letter.kind == QuorumLetter::Kind::post && its.has_value != 0);
-  if (has_value && (its.bytes > UINT32_MAX || letter.body.bytes < value_at(lists) + its.bytes)) return false;
+  if (has_value && (its.bytes > bytes_limit || letter.body.bytes < value_at(lists) + its.bytes)) return false;
   if (letter.kind == QuorumLetter::Kind::result)
     return its.list_words == 2 * words_of_set(ranks) && its.outcome <= static_cast<std::uint8_t>(Outcome::no_memory);
   return letter.kind != QuorumLetter::Kind::token || its.list_words == static_cast<std::uint64_t>(ranks);

@@ -76,9 +76,7 @@ class Quorum {
 
   // A body for a post of that length: the value goes to body_value(). no_buffer: there is no memory.
   BufferId allocate_post(std::uint64_t bytes) { return buffers_.allocate(quorum_body::value_at(0) + bytes); }
-  static Slice value_of_post(BufferId body, std::uint64_t bytes) {
-    return {body, static_cast<std::uint32_t>(quorum_body::value_at(0)), static_cast<std::uint32_t>(bytes)};
-  }
+  static Slice value_of_post(BufferId body, std::uint64_t bytes) { return {body, quorum_body::value_at(0), bytes}; }
   // body: takes over one reference.
   void post(const Call& call, BufferId body);
   // Of another rank. The letter's body stays the driver's.

@@ -470,6 +470,8 @@ typedef struct {
 #define UCFT_RESULT_INIT \
   { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1, 0, 0, 0, 0 }
 
+/* Of operations: the data of one, of all ranks together, have less than 1 TiB. */
+
 /* As `send` of an operation: the input is taken from recv. */
 #define UCFT_IN_PLACE ((const void*)-1)
 
@@ -508,8 +510,7 @@ UCFT_API ucft_status_t ucft_reduce(ucft_comm_h comm, const void* send, void* rec
                                    ucft_result_t* result);
 /* Combines as ucft_allreduce does, and gives each rank its share of the result: rank r the count elements from
  * r * count on. send has count elements for each rank of the communicator, recv this rank's share. In place the input
- * is in recv, and the share comes to where recv begins. send and recv must not overlap otherwise. All shares together
- * have at most 2 GiB - 1 bytes.
+ * is in recv, and the share comes to where recv begins. send and recv must not overlap otherwise.
  * If ranks die: as ucft_allreduce. A dead rank's share goes to nobody.
  * Where all ranks share memory, a rank makes the sum of its own share alone, but of short data on a tree. Between hosts
  * the sum is made whole, as an allreduce. In place the rest of recv stays as it was. */
@@ -529,7 +530,7 @@ UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t c
                                       const ucft_coll_options_t* options, ucft_result_t* result);
 /* Gives each rank its share of the root's data: rank r the count elements from r * count on. send has count elements
  * for each rank of the communicator, and matters at the root only. recv has this rank's share. At the root it may be
- * UCFT_IN_PLACE: then the root's share stays in send. They must not overlap, and send has at most 2 GiB - 1 bytes.
+ * UCFT_IN_PLACE: then the root's share stays in send. They must not overlap.
  * If ranks die: as ucft_broadcast. A dead rank's share goes to nobody.
  * Where all ranks share memory, each reads its share alone. Else the data go whole to each rank, as in a broadcast. A
  * root that names other counts than the others, or calls something else, is not told so; the others are. */
@@ -542,8 +543,7 @@ UCFT_API ucft_status_t ucft_scatterv(ucft_comm_h comm, const void* send, void* r
                                      ucft_dtype_t dtype, int32_t root, const ucft_coll_options_t* options,
                                      ucft_result_t* result);
 /* Gives every rank's block to every rank: count elements each, rank r's at recv + r * count. In place the input is
- * taken from this rank's own place in recv. send and recv must not overlap otherwise, and have at most 2 GiB - 1
- * together.
+ * taken from this rank's own place in recv. send and recv must not overlap otherwise.
  * If ranks die: a dead rank's block is there on all survivors or on none. If on none, its place in recv is left as it
  * was, and `missing` names the rank, whatever failure_info says.
  * Ranks that share memory read each other's blocks. Between hosts short blocks go by recursive doubling, long ones in
@@ -551,8 +551,8 @@ UCFT_API ucft_status_t ucft_scatterv(ucft_comm_h comm, const void* send, void* r
 UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
 /* Gives every rank's block to the root: count elements each, rank r's at recv + r * count. recv matters there only.
- * UCFT_IN_PLACE is for the root alone, whose input is in its place then. send and recv must not overlap otherwise, and
- * have at most 2 GiB - 1 bytes. Elsewhere the call returns once this rank's part is done.
+ * UCFT_IN_PLACE is for the root alone, whose input is in its place then. send and recv must not overlap otherwise.
+ * Elsewhere the call returns once this rank's part is done.
  * If ranks die: a dead rank's block is there or not. If not, its place in recv is left as it was, and result->missing
  * names the rank, whatever options.failure_info is. If the root dies: as ucft_reduce. */
 UCFT_API ucft_status_t ucft_gather(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
@@ -572,7 +572,7 @@ UCFT_API ucft_status_t ucft_gatherv(ucft_comm_h comm, const void* send, void* re
                                     const ucft_coll_options_t* options, ucft_result_t* result);
 /* Gives to each rank what this one has for it, and gets from each what that has for this one: count elements for rank r
  * at send + r * count, and from rank r at recv + r * count. In place the input is taken from recv. send and recv must
- * not overlap otherwise. All ranks together give at most 2 GiB - 1 bytes.
+ * not overlap otherwise.
  * If ranks die: what a dead rank has given is there on all survivors or on none. If it is on none, its place in recv is
  * left as it was, and result->missing names the rank, whatever options.failure_info is.
  * Where all ranks share memory, each reads no more than it gets. Between hosts short blocks go whole to each rank;
@@ -582,9 +582,9 @@ UCFT_API ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* r
 /* The same with shares of different lengths: send_counts[r] elements for rank r at send + send_displacements[r]
  * elements, and recv_counts[r] elements from rank r at recv + recv_displacements[r] elements. Displacements may be
  * NULL: one after the other. Only the two ranks of a share need to know its length, and both must name the same. In
- * place the send arrays don't matter: each rank gives as much as it gets. Places in recv must not overlap. A
- * rank gives at most 2 GiB - 1 bytes, with 4 more of each rank, and gets at most as many. All four arrays are read in
- * the call (of the nonblocking form: in init). Either all ranks call this one, or all call ucft_alltoall.
+ * place the send arrays don't matter: each rank gives as much as it gets. Places in recv must not overlap. All
+ * four arrays are read in the call (of the nonblocking form: in init). Either all ranks call this one, or all call
+ * ucft_alltoall.
  * If ranks die: as ucft_alltoall.
  * A rank that expects another length than a rank gives gets UCFT_ERR_MISMATCH, which names that rank. Its recv is left
  * as it was. The other ranks have success.
@@ -594,7 +594,6 @@ UCFT_API ucft_status_t ucft_alltoallv(ucft_comm_h comm, const void* send, const 
                                       const uint64_t* recv_displacements, ucft_dtype_t dtype,
                                       const ucft_coll_options_t* options, ucft_result_t* result);
 /* Combines, on rank r, send of the ranks 0 to r, in their order. send and recv must not overlap, unless it is in place.
- * All ranks together give at most 2 GiB - 1 bytes.
  * If ranks die: a dead rank's value is in the results of all ranks behind it, or in nobody's. So the results are those
  * of one list of ranks. result->contributors counts the values in this rank's result; an average is that of these.
  * result->missing names the ranks up to r whose values are in nobody's result, whatever options.failure_info is.

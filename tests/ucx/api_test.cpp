@@ -390,9 +390,9 @@ TEST_F(Api, AnOperatorAndATypeThatDoNotFitAreNamed) {
   expect_blamed(ucft_reduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &logical, 0, nullptr, &request),
                 UCFT_ERR_INVALID_PARAM, "op is UCFT_LOR, and dtype UCFT_DOUBLE");
   // As many bytes as travel, in float.
-  expect_blamed(ucft_allreduce(comm_, &in_, &out_, std::uint64_t{1} << 29, UCFT_FLOAT16, UCFT_SUM, nullptr, nullptr),
+  expect_blamed(ucft_allreduce(comm_, &in_, &out_, std::uint64_t{1} << 38, UCFT_FLOAT16, UCFT_SUM, nullptr, nullptr),
                 UCFT_ERR_INVALID_PARAM,
-                "count is 536870912: more than 2147483647 bytes; on the way an element takes 4");
+                "count is 274877906944: more than 1099511627775 bytes; on the way an element takes 4");
 }
 
 TEST_F(Api, BadAccumulatorsAreNamed) {

@@ -100,10 +100,41 @@ TEST(Buffers, TheBlockFreedLastIsUsedFirst) {
   EXPECT_EQ(buffers.bytes(a), 1u) << "the length is that of the present use";
 }
 
+// A quarter too much at most; a source that has nothing is asked for as many bytes as a block would have.
+TEST(Buffers, LongBlocksAreNotMuchLongerThanWhatIsWanted) {
+  std::uint64_t asked = 0;
+  Buffers buffers({[](void* arg, std::size_t bytes) -> std::byte* {
+                     *static_cast<std::uint64_t*>(arg) = bytes;
+                     return nullptr;
+                   },
+                   &asked, 4096});
+  for (std::uint64_t power = std::uint64_t{1} << 20; power < std::uint64_t{1} << 45; power *= 2)
+    for (const std::uint64_t eighths : {8, 9, 10, 11, 12, 13, 14, 15})
+      for (const std::uint64_t more : {0, 1, 4096}) {
+        const std::uint64_t bytes = power / 8 * eighths + more;
+        EXPECT_EQ(buffers.allocate(bytes), no_buffer);
+        EXPECT_TRUE(asked >= bytes && asked <= bytes / 4 * 5 + 4096 && asked % 4096 == 0) << bytes << ": " << asked;
+      }
+}
+
+TEST(Buffers, AShorterLongBlockTakesTheMemoryOfALongerOne) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  const BufferId longer = buffers.allocate(15 << 18);
+  const std::byte* const memory = buffers.data(longer);
+  buffers.release(longer);
+  const BufferId shorter = buffers.allocate(9 << 18);
+  EXPECT_EQ(buffers.data(shorter), memory);
+  EXPECT_EQ(buffers.bytes(shorter), std::uint64_t{9 << 18});
+  EXPECT_NE(buffers.data(buffers.allocate(9 << 18)), memory);
+  buffers.release(shorter);
+  EXPECT_EQ(buffers.data(buffers.allocate(15 << 18)), memory) << "it is as long as before";
+}
+
 TEST(Buffers, SteadyStateAsksForNoNewMemory) {
   Heap heap;
   Buffers buffers(heap.source());
-  const std::uint64_t sizes[] = {0, 1, 64, 65, 100, 1000, 1024, 1025, 5000, 70000};
+  const std::uint64_t sizes[] = {0, 1, 64, 65, 100, 1000, 1024, 1025, 5000, 70000, 1 << 20, 5 << 18, (5 << 18) + 1};
   const auto round = [&] {
     std::vector<BufferId> held;
     for (std::uint64_t size : sizes) held.push_back(buffers.allocate(size));

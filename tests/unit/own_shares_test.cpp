@@ -29,19 +29,19 @@ std::string found(std::span<const std::byte> all, std::size_t place, std::size_t
 TEST(OwnShares, AreFoundAsTheyWerePacked) {
   const std::vector<OwnShare> shares{{2, 3}, {0, 0}, {9, 1}, {2, 2}};
   const std::vector<std::byte> all = packed(shares);
-  ASSERT_EQ(all.size(), 16u + 6);
+  ASSERT_EQ(all.size(), 32u + 6);
   for (std::size_t place = 0; place < shares.size(); ++place)
     EXPECT_EQ(found(all, place, 4), text.substr(shares[place].offset, shares[place].bytes));
-  EXPECT_EQ(packed({{0, 5}}).size(), 8u + 5) << "what comes before them ends at a multiple of 8";
+  EXPECT_EQ(packed({{0, 5}}).size(), 8u + 5);
   EXPECT_EQ(packed({}).size(), 0u);
 }
 
 // A block of another rank is checked before it is believed.
 TEST(OwnShares, OfABlockThatIsNoneNothingIsFound) {
   std::vector<std::byte> all = packed({{0, 3}, {3, 3}});
-  EXPECT_EQ(found({all.data(), 7}, 0, 2), "none") << "shorter than the ends";
-  EXPECT_EQ(found({all.data(), 13}, 1, 2), "none") << "shorter than the shares";
-  const std::uint32_t ends[] = {5, 4};
+  EXPECT_EQ(found({all.data(), 15}, 0, 2), "none") << "shorter than the ends";
+  EXPECT_EQ(found({all.data(), 21}, 1, 2), "none") << "shorter than the shares";
+  const std::uint64_t ends[] = {5, 4};
   std::memcpy(all.data(), ends, sizeof ends);
   EXPECT_EQ(found(all, 0, 2), "abcde");
   EXPECT_EQ(found(all, 1, 2), "none") << "it ends before it begins";

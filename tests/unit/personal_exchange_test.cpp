@@ -161,7 +161,7 @@ TEST(PersonalExchange, ARoomThatIsTooShortGrows) {
   EXPECT_EQ(mine.stream(1), (Words{4, 5, 6, 7}));
   EXPECT_EQ(mine.stream(2), (Words{5, 6, 7}));
   Message vast = mine.piece(1, 0, {4}, 1);
-  vast.of_bytes = UINT32_MAX;
+  vast.of_bytes = bytes_limit;
   EXPECT_FALSE(Member(0, 3, 1, 1, no_rank, true).exchange.accepts(vast)) << "more than a room can be";
 }
 

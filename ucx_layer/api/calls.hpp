@@ -12,8 +12,6 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // of an operation
-
 // Checks everything and fills the request in.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request);
 // Opens a request that is prepared for that call.

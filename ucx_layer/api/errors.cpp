@@ -78,7 +78,7 @@ ucft_status_t explain(const Request& request) {
       if (request.culprit < 0) break;
       if (request.shares != nullptr)
         return fail(request.status,
-                    "operation {}: {} has no shared memory for its part, or its host gives or gets more than 4 GiB",
+                    "operation {}: {} has no shared memory for its part, or its host gives or gets more than 1 TiB",
                     request.number, context.describe(request.communicator->context_rank(request.culprit)));
       if (request.gossip == nullptr)
         return fail(request.status, "operation {}: {} has no shared memory for {} bytes", request.number,

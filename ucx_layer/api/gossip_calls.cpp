@@ -27,6 +27,7 @@ static_assert(UCFT_GOSSIP_SURVIVORS == static_cast<int>(GossipStandsFor::survivo
 
 // Of programs that were compiled when the options ended with `seed`.
 constexpr std::size_t first_options_bytes = offsetof(ucft_gossip_options_t, cycles);
+constexpr std::uint64_t gossip_limit = (std::uint64_t{1} << 31) - 1;  // bytes of an operation
 
 GossipAlgorithm algorithm_of(ucft_gossip_algorithm_t algorithm) {
   return static_cast<GossipAlgorithm>(static_cast<int>(algorithm) + (algorithm >= UCFT_GOSSIP_HPS ? 1 : 0));
@@ -127,7 +128,7 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
   Arguments& arguments = request.arguments;  // for the checks of memory
   arguments.kind = Kind::allreduce;
   arguments.reduction = {static_cast<DataType>(given.dtype), Operator::none};
-  const std::uint64_t most = bytes_limit / 4 / sizeof(double);  // two rows, two tables of doubles
+  const std::uint64_t most = gossip_limit / 4 / sizeof(double);  // two rows, two tables of doubles
   if (given.count > most) return fail(UCFT_ERR_INVALID_PARAM, "count is {}: at most {}", given.count, most);
   arguments.count = given.count;
   request.gossip->call.count = given.count;

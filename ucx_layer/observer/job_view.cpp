@@ -56,11 +56,12 @@ std::optional<PartView> read_slab(const ReadMemory& memory, std::uint64_t offset
   const std::uint64_t stride = line[HostLayout::stride_and_banks()] >> 32,
                       banks = line[HostLayout::stride_and_banks()] & 0xffffffff;
   for (std::uint64_t bank = 0; bank < banks; ++bank) {
-    HostWord stamp_and_note[2] = {}, stamp_after[1] = {};
+    HostWord stamp_and_note[2] = {}, bytes[1] = {}, stamp_after[1] = {};
     const std::uint64_t place = offset + (HostLayout::first_bank() + bank * stride) * sizeof(HostWord);
-    if (!memory(place, stamp_and_note) || !memory(place, stamp_after)) break;
+    if (!memory(place, stamp_and_note) || !memory(place + 4 * sizeof(HostWord), bytes) || !memory(place, stamp_after))
+      break;
     if (stamp_and_note[0] == 0 || stamp_and_note[0] != stamp_after[0]) continue;  // or it is posted again meanwhile
-    PartView::Posted posted{stamp_and_note[0] - 1, HostNote::of(stamp_and_note[1])};
+    PartView::Posted posted{stamp_and_note[0] - 1, HostNote::of(stamp_and_note[1]), no_rank, bytes[0]};
     const std::uint64_t reduce = line[HostLayout::root_of_reduce()];
     posted.root = row_in(posted.note).to_root() && reduce >> 32 == (posted.number & 0xffffffff)
                       ? static_cast<Rank>(reduce & 0xffffffff)
@@ -101,7 +102,8 @@ void read_messages(const ControlPage& control, RankView& view) {
     if (part.posted > 0) {
       const HostNote note = HostNote::of(each.note.load(std::memory_order_relaxed));
       const auto root = static_cast<Rank>(each.root.load(std::memory_order_relaxed));
-      part.latest.push_back({part.posted - 1, note, row_in(note).rooted() ? root : no_rank});
+      part.latest.push_back(
+          {part.posted - 1, note, row_in(note).rooted() ? root : no_rank, each.bytes.load(std::memory_order_relaxed)});
     }
     view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(part);
   }
@@ -129,7 +131,7 @@ std::string words_of(const PartView::Posted& posted) {
   std::string text = fmt::format("{} (", row.name);
   if (row.takes_operator()) text += fmt::format("{} of ", operator_rows[operator_in(note)].name);
   text += type_rows[type_in(note)].name;
-  if (!row.from_root() || (note.count & HostNote::is_root) == 0) text += fmt::format(", {} bytes", note.count);
+  if (!row.from_root() || (note.count & HostNote::is_root) == 0) text += fmt::format(", {} bytes", posted.bytes());
   if (posted.root != no_rank) text += fmt::format(", {} rank {}", row.to_root() ? "to" : "from", posted.root);
   return text + ")";
 }
@@ -140,8 +142,8 @@ bool has_count_of_all(const CatalogueRow& row) {
   return (!row.has_own_lengths() || row.combines_landed()) && !row.from_root();
 }
 
-bool are_alike(const HostNote& a, const HostNote& b) {
-  return a.signature == b.signature && (!has_count_of_all(row_in(a)) || a.count == b.count);
+bool are_alike(const PartView::Posted& a, const PartView::Posted& b) {
+  return a.note.signature == b.note.signature && (!has_count_of_all(row_in(a.note)) || a.bytes() == b.bytes());
 }
 
 // "the roots differ", of two operations that are not alike. Fields that are in no note show in the signature only.
@@ -151,7 +153,7 @@ std::string fields_that_differ(const PartView::Posted& a, const PartView::Posted
   std::vector<const char*> fields;
   if (type_in(a.note) != type_in(b.note)) fields.push_back("types");
   if (row.takes_operator() && operator_in(a.note) != operator_in(b.note)) fields.push_back("operators");
-  if (has_count_of_all(row) && a.note.count != b.note.count) fields.push_back("counts");
+  if (has_count_of_all(row) && a.bytes() != b.bytes()) fields.push_back("counts");
   if (a.root != no_rank && b.root != no_rank && a.root != b.root) fields.push_back("roots");
   if (!fields.empty()) return fmt::format("the {} differ", fmt::join(fields, " and "));
   if (row.to_root() && (a.root == no_rank || b.root == no_rank)) fields.push_back("roots");
@@ -318,14 +320,13 @@ std::string JobView::differs_at(std::uint32_t communicator, const PartView::Post
     const PartView::Posted* const posted = found->second.find(number);
     if (posted == nullptr) continue;
     is_under_way = is_under_way || found->second.finished <= number;
-    auto group =
-        std::ranges::find_if(groups, [&](const Group& each) { return are_alike(each.posted->note, posted->note); });
+    auto group = std::ranges::find_if(groups, [&](const Group& each) { return are_alike(*each.posted, *posted); });
     if (group == groups.end()) group = groups.insert(groups.end(), {posted});
     ++group->members;
   }
   if (groups.size() < 2 || !is_under_way) return {};
   const Group& most = *std::ranges::max_element(groups, {}, &Group::members);  // the first of equals
-  if (are_alike(most.posted->note, own.note)) return {};
+  if (are_alike(*most.posted, own)) return {};
   return fmt::format("has posted {} as operation {}, and {} other rank{} {}: {}", words_of(own), number, most.members,
                      most.members == 1 ? "" : "s", words_of(*most.posted), fields_that_differ(own, *most.posted));
 }
@@ -339,7 +340,7 @@ std::string JobView::difference(std::int32_t rank, std::int32_t from, std::uint3
     return part == parts.end() ? nullptr : part->second.find(number);
   };
   const PartView::Posted *const its = posted_by(rank), *const own = posted_by(from);
-  if (its == nullptr || own == nullptr || are_alike(its->note, own->note)) return {};
+  if (its == nullptr || own == nullptr || are_alike(*its, *own)) return {};
   return fmt::format("has posted {}, and this rank {}: {}", words_of(*its), words_of(*own),
                      fields_that_differ(*its, *own));
 }

@@ -40,7 +40,10 @@ struct PartView {
   struct Posted {
     OperationNumber number;
     HostNote note;
-    Rank root = no_rank;  // of a rooted operation, where it is known
+    Rank root = no_rank;           // of a rooted operation, where it is known
+    std::uint64_t huge_bytes = 0;  // where note.count is HostNote::most
+    // Of the data that it has given.
+    std::uint64_t bytes() const { return note.count == HostNote::most ? huge_bytes : note.count; }
   };
   std::vector<Posted> latest;  // of the last some operations, in no order
   std::vector<std::int32_t>

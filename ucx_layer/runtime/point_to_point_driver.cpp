@@ -151,7 +151,7 @@ void PointToPointDriver::send_pieces() {
       if (piece.is_last) end(*call, UCFT_OK, letter.peer, call->bytes);
       continue;
     }
-    hand_over(letter, {block, 0, static_cast<std::uint32_t>(letter.data.size())});
+    hand_over(letter, {block, 0, letter.data.size()});
     leaving_.push_back({block, letter.peer, call, piece.is_last});
     if (std::ranges::count(leaving_, letter.peer, &Leaving::to) >= pieces_in_flight) full.push_back(letter.peer);
   }

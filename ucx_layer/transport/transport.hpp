@@ -24,10 +24,7 @@ class Transport : public Wiring {
   Buffers& buffers() { return buffers_; }
   // A message for a collective; value and list get references of their own.
   void send(int peer, const Message& message, const WireStamp& stamp) {
-    send(peer, {compose_header(message, stamp),
-                {message.first_decided, second_ballot_of(message)},
-                message.value,
-                message.list});
+    send(peer, {compose_header(message, stamp), tail_of(message), message.value, message.list});
   }
   // A row of gossip.
   void send(int peer, const GossipMessage& message, Slice value, const WireStamp& stamp) {

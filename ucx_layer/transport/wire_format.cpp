@@ -58,7 +58,9 @@ WireHeader compose_header(const Message& message, const WireStamp& stamp) {
   header.signature = message.signature;
   header.operation = message.operation;
   if (header.is_of_piece()) {
-    header.piece = {message.source, message.prev, message.offset, message.of_bytes};
+    header.piece = {message.source, message.prev, static_cast<std::uint32_t>(message.offset),
+                    static_cast<std::uint32_t>(message.of_bytes)};
+    if (std::max(message.offset, message.of_bytes) > UINT32_MAX) header.transport_flags = has_tail;
     return header;
   }
   header.message = {message.attempt,
@@ -67,11 +69,11 @@ WireHeader compose_header(const Message& message, const WireStamp& stamp) {
                     static_cast<std::uint16_t>(std::min<std::uint32_t>(message.failed_count, 0xffff)),
                     static_cast<std::uint8_t>(message.list_length),
                     static_cast<std::uint8_t>(message.outcome)};
-  if ((message.flags & (is_decided | by_gossip)) != 0) header.transport_flags = has_ballots;
+  if ((message.flags & (is_decided | by_gossip)) != 0) header.transport_flags = has_tail;
   return header;
 }
 
-Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots) {
+Message parse_header(const WireHeader& header, const Tail& tail) {
   Message message;
   message.operation = header.operation;
   message.peer = header.sender;
@@ -84,7 +86,14 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
     message.prev = header.piece.prev;
     message.offset = header.piece.offset;
     message.of_bytes = header.piece.of_bytes;
-  } else if (header.is_of_message()) {
+    if ((header.transport_flags & has_tail) != 0) {
+      message.offset |= std::uint64_t{tail.first} << 32;
+      message.of_bytes |= std::uint64_t{tail.second} << 32;
+    }
+    message.flags = static_cast<std::uint8_t>(message.flags & ~(is_decided | by_gossip));
+    return message;
+  }
+  if (header.is_of_message()) {
     message.attempt = header.message.attempt;
     (is_decision(message.phase) ? message.first_decided : message.prev) = header.message.prev;
     message.contributors = header.message.contributors;
@@ -92,12 +101,12 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
     message.list_length = header.message.list_length;
     message.outcome = static_cast<Outcome>(header.message.outcome);
   }
-  if ((header.transport_flags & has_ballots) != 0) {
-    message.first_decided = ballots[0];
+  if ((header.transport_flags & has_tail) != 0) {
+    message.first_decided = static_cast<Rank>(tail.first);
     if (message.has(by_gossip))
-      message.age_ns = std::max(ballots[1], 0);
+      message.age_ns = std::max(static_cast<std::int32_t>(tail.second), 0);
     else
-      message.accepted = ballots[1];
+      message.accepted = static_cast<Rank>(tail.second);
   } else {
     message.flags = static_cast<std::uint8_t>(message.flags & ~(is_decided | by_gossip));
   }
@@ -131,7 +140,7 @@ WireHeader compose_header(const Letter& letter, const WireStamp& stamp) {
   header.phase = static_cast<std::uint8_t>(letter_phase);
   header.flags = static_cast<std::uint8_t>(letter.kind);
   header.operation = letter.number;
-  header.letter = {letter.tag, letter.credit, letter.offset, letter.bytes};
+  header.letter = {letter.tag, letter.credit, letter.kind == Letter::Kind::piece ? letter.offset : letter.bytes};
   return header;
 }
 
@@ -142,8 +151,7 @@ Letter parse_letter(const WireHeader& header) {
   letter.number = header.operation;
   letter.tag = header.letter.tag;
   letter.credit = header.letter.credit;
-  letter.offset = header.letter.offset;
-  letter.bytes = header.letter.bytes;
+  (letter.kind == Letter::Kind::piece ? letter.offset : letter.bytes) = header.letter.offset_or_bytes;
   return letter;
 }
 

@@ -1,8 +1,7 @@
 // The bytes that travel. docs/wire_format.md describes them one by one; examine() is the only way in.
 //
-//   mailbox         header (48 bytes) | value or descriptor | first_decided, accepted or age (if has_ballots) | list
-//                   of failures
-//   active message  header | first_decided, accepted | failure list as UCX's header, the value as its data
+//   mailbox         header (48 bytes) | value or descriptor | tail (if has_tail) | list of failures
+//   active message  header | tail | failure list as UCX's header, the value as its data
 //
 // All numbers are little-endian. A message with a foreign cookie, an unknown version or lengths that don't fit is
 // malformed: it is counted, logged once, dropped, and never reaches an algorithm.
@@ -20,7 +19,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 11;
+inline constexpr std::uint8_t wire_version = 12;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
@@ -54,7 +53,13 @@ inline constexpr Phase letter_phase{32}, quorum_phase{33};
 
 enum TransportFlags : std::uint8_t {
   has_descriptor = 1,  // the value stays at the sender: pull it
-  has_ballots = 2,  // first_decided and accepted follow the value; of a broadcast by gossip: first_decided and its age
+  has_tail = 2,        // two further numbers follow the value: Tail
+};
+
+// Of a message: first_decided, and accepted or (of a broadcast by gossip) its age. Of a piece: the upper halves of
+// offset and of_bytes; it has them where one is 4 GiB or more.
+struct Tail {
+  std::uint32_t first, second;
 };
 
 // The last third has six forms. The phase says which.
@@ -84,8 +89,7 @@ struct WireHeader {
   struct OfLetter {  // see Letter
     std::int32_t tag;
     std::uint32_t credit;
-    std::uint32_t offset;
-    std::uint32_t bytes;
+    std::uint64_t offset_or_bytes;  // of a piece, its offset
   };
   struct OfQuorum {  // see QuorumLetter
     std::uint64_t promised;
@@ -107,7 +111,7 @@ struct WireHeader {
   std::uint16_t signature;  // gossip: tag
   std::uint64_t operation;
   std::int32_t sender;        // rank in the communicator; in the context for Control
-  std::uint32_t value_bytes;  // of the inline value or of the descriptor
+  std::uint32_t value_bytes;  // of the inline value or of the descriptor; saturates where UCX says how long it is
   union {
     OfMessage message;
     OfPiece piece;
@@ -142,7 +146,7 @@ inline constexpr std::size_t remote_key_limit = 256;
 
 // The bytes that follow the header.
 inline std::uint64_t body_bytes(const WireHeader& header) {
-  return std::uint64_t{header.value_bytes} + (header.transport_flags & has_ballots ? 8 : 0) +
+  return std::uint64_t{header.value_bytes} + (header.transport_flags & has_tail ? sizeof(Tail) : 0) +
          std::uint64_t{header.list_length()} * 4;
 }
 
@@ -161,12 +165,15 @@ struct WireStamp {
 
 // The header of a message; value_bytes and transport_flags' has_descriptor are the transport's to set.
 WireHeader compose_header(const Message& message, const WireStamp& stamp);
-// The second number that follows the value, if has_ballots.
-inline std::int32_t second_ballot_of(const Message& message) {
-  return message.has(by_gossip) ? message.age_ns : message.accepted;
+// The numbers that follow the value, if has_tail.
+inline Tail tail_of(const Message& message) {
+  if (carries_piece(message.phase))
+    return {static_cast<std::uint32_t>(message.offset >> 32), static_cast<std::uint32_t>(message.of_bytes >> 32)};
+  return {static_cast<std::uint32_t>(message.first_decided),
+          static_cast<std::uint32_t>(message.has(by_gossip) ? message.age_ns : message.accepted)};
 }
-// The fields of a message, without value and list. `ballots`: first_decided and second_ballot_of(), if has_ballots.
-Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
+// The fields of a message, without value and list.
+Message parse_header(const WireHeader& header, const Tail& tail);
 
 // The same of a row of gossip.
 WireHeader compose_header(const GossipMessage& message, const WireStamp& stamp);

@@ -167,7 +167,7 @@ void Circulant::give_piece(std::uint64_t at, std::uint64_t bytes, Slice from, st
                            Outbox& out) {
   Message message = blank_;
   message.phase = phase_of(step);
-  message.offset = static_cast<std::uint32_t>(at);
+  message.offset = at;
   message.value = from.part(at, bytes);
   out.send(target_of(step, ballots), message);
 }

@@ -51,7 +51,7 @@ void PersonalExchange::give(Rank to, Slice input, std::span<const Share> shares,
   Message message = blank_;
   message.phase = Phase::all_broadcast;
   message.source = ballots.me();
-  message.of_bytes = static_cast<std::uint32_t>(bytes);
+  message.of_bytes = bytes;
   if (bytes == 0 && to != ballots.me()) return out.send(to, message);
   message.flags = has_value;
   for (const Share& share : shares) {
@@ -99,10 +99,11 @@ bool PersonalExchange::accepts(const Message& message) const {
   if (message.phase == Phase::exchange)
     return has_culprit(message.outcome) && !message.value && !its.has_begun && !its.is_whole;
   if (message.phase != Phase::all_broadcast || message.source != message.peer || its.is_whole) return false;
-  const std::uint64_t end = std::uint64_t{message.offset} + message.value.bytes;
-  if (end > message.of_bytes || (message.value.bytes == 0) != (message.of_bytes == 0)) return false;
-  if (its.has_begun) return its.bytes == message.of_bytes && its.come + message.value.bytes <= its.bytes;
-  return !room_ || used_ + message.of_bytes <= (room_grows_ ? UINT32_MAX : room_.bytes);
+  const std::uint64_t all = message.of_bytes, piece = message.value.bytes;
+  if (piece > all || message.offset > all - piece || (piece == 0) != (all == 0)) return false;
+  const std::uint64_t most = room_grows_ ? std::max(bytes_limit, room_.bytes) : room_.bytes;
+  if (its.has_begun) return its.bytes == all && its.come + piece <= its.bytes;
+  return !room_ || (used_ <= most && all <= most - used_);
 }
 
 void PersonalExchange::on_message(const Message& message, Buffers& buffers) {
@@ -114,7 +115,7 @@ void PersonalExchange::on_message(const Message& message, Buffers& buffers) {
   }
   if (!its.has_begun) {
     begin(its, message.of_bytes, buffers);
-    longest_ = std::max<std::uint64_t>(longest_, message.of_bytes);
+    longest_ = std::max(longest_, message.of_bytes);
   }
   if (!its.is_whole) take(its, message.offset, message.value, buffers);
 }

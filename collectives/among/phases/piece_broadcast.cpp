@@ -33,8 +33,8 @@ void PieceBroadcast::plan(const Arguments& arguments, const Ballots& ballots) {
 // Of a message that carries a piece; maybe of none that there is.
 PieceBroadcast::Place PieceBroadcast::place_of(const Message& message, const Ballots& ballots) const {
   if (is_from_all_)
-    return {static_cast<std::size_t>(ballots.process_of(ballots.me(), message.source)), message.offset,
-            message.of_bytes};
+    return {static_cast<std::size_t>(ballots.process_of(ballots.me(), message.source)),
+            static_cast<std::int64_t>(message.offset), message.of_bytes};
   return {0, static_cast<std::int64_t>(message.offset / piece_bytes_), bytes_};
 }
 
@@ -114,7 +114,7 @@ void PieceBroadcast::give(PieceStream& stream, const Ballots& ballots, Outbox& o
       message.phase = Phase::all_broadcast;
       message.source = ballots.member_after(ballots.me(), -stream.process());
       message.of_bytes = stream.data().bytes;
-      message.offset = static_cast<std::uint32_t>(next.block);
+      message.offset = next.block;
     } else {
       message.phase = Phase::allgather;
       message.offset = message.value.offset - stream.data().offset;

@@ -14,7 +14,7 @@
 namespace ucft::detail::test {
 namespace {
 
-constexpr int victim = 2, rounds = 12;
+constexpr int victim = 2, sweeps = 12;
 
 double given_by(int rank, int round, int element) {
   if (rank == victim) return std::ldexp(element % 2 == 0 ? 1 : -1, 200 + round);
@@ -35,7 +35,7 @@ RANKS(sums_in_two_sweeps) {
   constexpr int elements = 5;
   ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
   options.reproducible_sweeps = 2;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < sweeps; ++round) {
     std::vector<std::int32_t> missing(static_cast<std::size_t>(size_));
     ucft_result_t result = UCFT_RESULT_INIT;
     result.missing = missing.data();

@@ -18,7 +18,7 @@ JournalHead JournalHead::of(const JournalEntry& entry) {
         static_cast<std::uint8_t>((entry.was_needed ? was_needed : 0) | (entry.may_gossip ? may_gossip : 0));
   }
   head.now_ns = entry.now_ns;
-  head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
+  head.value_bytes = entry.value.size();
   head.list_bytes = static_cast<std::uint32_t>(entry.list.size());
   head.what = entry.what;
   return head;
@@ -27,7 +27,7 @@ JournalHead JournalHead::of(const JournalEntry& entry) {
 JournalEntry JournalHead::entry(const std::byte* at) const {
   JournalEntry entry;
   entry.what = what;
-  entry.message = message;
+  static_cast<MessageHead&>(entry.message) = message;
   entry.about = message.peer;
   entry.from = message.operation;
   entry.was_needed = (message.flags & was_needed) != 0;

@@ -20,7 +20,7 @@ bool JournalPayloads::lies_where_all_read(const Slice& of, std::span<const std::
 }
 
 Slice JournalPayloads::allocate(std::uint64_t bytes) {
-  return {buffers_.allocate(std::max(bytes, Buffers::private_limit + 1)), 0, static_cast<std::uint32_t>(bytes)};
+  return {buffers_.allocate(std::max(bytes, Buffers::private_limit + 1)), 0, bytes};
 }
 
 void JournalPayloads::take_back(std::uint64_t before) {

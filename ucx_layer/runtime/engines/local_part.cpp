@@ -147,7 +147,7 @@ bool LocalPart::begin_shares() {
     wanted += caller_->wanted_share(rank, places_.size()).bytes;
   }
   contribution_.room_bytes = std::max<std::uint64_t>(wanted, 1);
-  const bool is_lent = end <= UINT32_MAX && lend_input(end);
+  const bool is_lent = lend_input(end);
   if (!is_lent && !value_.make(given)) return false;
   std::uint64_t packed = 0;
   for (Rank rank = 0; rank < places_.size(); ++rank) {
@@ -194,7 +194,7 @@ bool LocalPart::begin_streams(HostCall& call) {
   to += sizeof header;
   for_each_process([&](std::span<const OwnShare> there) {
     const std::uint64_t bytes = PackedShares::bytes(there);
-    const Blocks::Record record{static_cast<std::uint32_t>(me_), static_cast<std::uint32_t>(bytes)};
+    const Blocks::Record record{static_cast<std::uint64_t>(me_), bytes};
     std::byte* const end = to + Blocks::record_bytes(bytes);
     std::memcpy(to, &record, sizeof record);
     to = PackedShares::pack(there, caller_->send, to + sizeof record);
@@ -249,7 +249,7 @@ void LocalPart::take(std::span<const std::byte> block) {
 }
 
 // For one process.
-bool LocalPart::is_too_long() const { return std::max(given_, room_for_streams(wanted_)) > UINT32_MAX; }
+bool LocalPart::is_too_long() const { return std::max(given_, room_for_streams(wanted_)) > bytes_limit; }
 
 bool LocalPart::begin_block_of_root(HostCall& call) {
   const Arguments& arguments = caller_->arguments;
@@ -292,8 +292,8 @@ void LocalPart::lend_output() {
   contribution_.landing = caller_->lent_output;
 }
 
-// Fetches the memory that this rank's replica of the process will need. Others can still be told now that it is not
-// there.
+// Fetches the memory that this rank's replica of the process will need: of values, with lists of failures behind them
+// (host_journal.cpp). Others can still be told now that it is not there.
 bool LocalPart::has_memory_among() const {
   const Arguments& arguments = contribution_.arguments;
   const Host processes = places_.process_count();
@@ -309,7 +309,7 @@ bool LocalPart::has_memory_among() const {
   }
   std::vector<BufferId> fetched;
   for (const std::uint64_t each : wanted)
-    if (each > 0) fetched.push_back(buffers_.allocate(each));
+    if (each > 0) fetched.push_back(buffers_.allocate(each + failure_list_limit * sizeof(std::uint32_t)));
   const bool all = std::ranges::find(fetched, no_buffer) == fetched.end();
   for (BufferId each : fetched) buffers_.release(each);
   return all;
@@ -359,7 +359,7 @@ void LocalPart::finish() {
     mine.block = value_.slice();
     mine.room = in_place_.room;
     for (const auto& [offset, data, bytes] : in_place_.pieces)
-      mine.pieces.push_back({static_cast<std::uint32_t>(offset), buffers_.whole(buffers_.adopt(data, bytes, untold))});
+      mine.pieces.push_back({offset, buffers_.whole(buffers_.adopt(data, bytes, untold))});
   }
   mine.contributors = row_.collects ? outcome_.contributors : 1;
   if (!row_.collects) return;

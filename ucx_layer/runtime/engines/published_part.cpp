@@ -37,11 +37,12 @@ void PublishedPart::note_posted(const Arguments& arguments, Operator op, Operati
   const bool gives = is_one_of(row.gives, arguments.root == me_);
   const std::uint64_t bytes = arguments.given_count() * arguments.reduction.carrier_bytes();
   const HostNote note{arguments.signature(), Outcome::success,
-                      gives || !row.has_data() ? static_cast<std::uint32_t>(bytes)
+                      gives || !row.has_data() ? HostNote::count_of(bytes)
                                                : HostNote::is_root | static_cast<std::uint32_t>(arguments.root),
                       bits_of(arguments.kind, arguments.reduction.type(), op)};
   place_->note.store(note.word(), std::memory_order_relaxed);
   place_->root.store(arguments.root, std::memory_order_relaxed);
+  place_->bytes.store(bytes, std::memory_order_relaxed);
   place_->posted.store(number + 1, std::memory_order_relaxed);
   if (clock_.has_ticked()) place_->posted_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
 }

@@ -27,7 +27,7 @@ class Room {
   std::byte* data() const { return id_ == no_buffer ? nullptr : buffers_.data(buffers_.whole(id_)); }
   std::size_t size() const { return bytes_; }
   std::span<const std::byte> bytes() const { return {data(), bytes_}; }
-  Slice slice() const { return {id_, 0, static_cast<std::uint32_t>(bytes_)}; }
+  Slice slice() const { return {id_, 0, bytes_}; }
 
  private:
   Buffers& buffers_;

@@ -27,6 +27,7 @@ struct alignas(64) PostedByMessages {
   std::atomic<std::uint64_t> note;            // of the last one: HostNote
   std::atomic<std::int64_t> posted_at_ns;     // as in a slab
   std::atomic<std::int64_t> root;             // of the last one, of any kind
+  std::atomic<std::uint64_t> bytes;           // of the last one
 };
 
 // A name of up to 31 characters, 0 behind it. The first word is 0 between two names. A reader that reads the same twice

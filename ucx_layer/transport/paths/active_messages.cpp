@@ -1,9 +1,16 @@
 #include "ucx_layer/transport/paths/active_messages.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace ucft::detail {
+
+namespace {
+std::uint32_t saturated(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, UINT32_MAX));
+}
+}  // namespace
 
 bool ActiveMessages::open(std::string& error) {
   ucp_am_handler_param_t handler{};
@@ -34,14 +41,14 @@ void ActiveMessages::send(int peer, const Outgoing& message) {
   sending->peer = peer;
   WireHeader header = message.header;
   const std::uint64_t value_bytes = message.value.bytes;
-  header.value_bytes = static_cast<std::uint32_t>(value_bytes);
+  header.value_bytes = saturated(value_bytes);
   std::byte* to = sending->header.data();
   const auto append = [&](const void* data, std::size_t bytes) {
     std::memcpy(to, data, bytes);
     to += bytes;
   };
   append(&header, sizeof header);
-  if ((header.transport_flags & has_ballots) != 0) append(message.ballots, sizeof message.ballots);
+  if ((header.transport_flags & has_tail) != 0) append(&message.tail, sizeof message.tail);
   if (header.list_length() > 0)
     append(station_.buffers.data(message.list), header.list_length() * sizeof(std::uint32_t));
 
@@ -85,20 +92,21 @@ ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size
     return UCS_OK;
   }
   std::memcpy(&header, header_data, sizeof header);
-  const Malformed wrong = header.value_bytes != bytes
-                              ? Malformed::length
-                              : examine(header, self.station_.cookie, header_bytes - sizeof header + bytes, UINT32_MAX);
+  const Malformed wrong =
+      header.value_bytes != saturated(bytes)
+          ? Malformed::length
+          : examine(header, self.station_.cookie, header_bytes - sizeof header + header.value_bytes, UINT32_MAX);
   if (wrong != Malformed::no || (header.transport_flags & has_descriptor) != 0) {
     self.station_.rejects.note(wrong == Malformed::no ? Malformed::length : wrong, -1);
     return UCS_OK;
   }
-  const auto* tail = static_cast<const std::byte*>(header_data) + sizeof header;
-  if ((header.transport_flags & has_ballots) != 0) {
-    std::memcpy(arrival.ballots, tail, sizeof arrival.ballots);
-    tail += sizeof arrival.ballots;
+  const auto* behind = static_cast<const std::byte*>(header_data) + sizeof header;
+  if ((header.transport_flags & has_tail) != 0) {
+    std::memcpy(&arrival.tail, behind, sizeof arrival.tail);
+    behind += sizeof arrival.tail;
   }
   arrival.list.resize(header.list_length());
-  if (header.list_length() > 0) std::memcpy(arrival.list.data(), tail, header.list_length() * sizeof(std::uint32_t));
+  if (header.list_length() > 0) std::memcpy(arrival.list.data(), behind, header.list_length() * sizeof(std::uint32_t));
   ucs_status_t status = UCS_OK;
   if (bytes > 0 && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
     arrival.value = self.station_.buffers.adopt(static_cast<const std::byte*>(data), bytes,

@@ -32,7 +32,7 @@ class ActiveMessages final : public MessagePath {
  private:
   static constexpr unsigned id = 17;
   static constexpr std::size_t short_bytes = 8192;
-  static constexpr std::size_t tail_limit = 8 + failure_list_limit * sizeof(std::uint32_t);
+  static constexpr std::size_t tail_limit = sizeof(Tail) + failure_list_limit * sizeof(std::uint32_t);
 
   // One of ours on its way. Header and tail must stay where they are until UCX is done: 1.13 can't copy.
   struct Sending {

@@ -19,7 +19,7 @@ class FakeNetwork {
   struct Flight {
     int from, to;
     WireHeader header;
-    std::int32_t ballots[2];
+    Tail tail;
     std::vector<std::uint32_t> list;
     std::vector<std::byte> value;
   };
@@ -59,8 +59,8 @@ class FakeMessages final : public MessagePath {
   void send(int peer, const Outgoing& message) override {
     assert(!is_busy());
     if (!connected_[peer] || is_lost(peer)) return;
-    FakeNetwork::Flight flight{station_.me, peer, message.header, {message.ballots[0], message.ballots[1]}, {}, {}};
-    flight.header.value_bytes = message.value.bytes;
+    FakeNetwork::Flight flight{station_.me, peer, message.header, message.tail, {}, {}};
+    flight.header.value_bytes = static_cast<std::uint32_t>(message.value.bytes);
     const auto* list = reinterpret_cast<const std::uint32_t*>(station_.buffers.data(message.list));
     if (message.header.list_length() > 0) flight.list.assign(list, list + message.header.list_length());
     const std::byte* value = station_.buffers.data(message.value);
@@ -79,7 +79,7 @@ class FakeMessages final : public MessagePath {
   friend class FakeNetwork;
   bool drive() override {
     for (FakeNetwork::Flight& flight : std::exchange(passing_, {})) {
-      Arrival arrival{flight.header, {flight.ballots[0], flight.ballots[1]}, std::move(flight.list), no_buffer};
+      Arrival arrival{flight.header, flight.tail, std::move(flight.list), no_buffer};
       if (flight.value.empty()) {
         arrived(std::move(arrival));
         continue;
@@ -96,7 +96,7 @@ class FakeMessages final : public MessagePath {
     if (examine(flight.header, station_.cookie, body_bytes(flight.header), UINT32_MAX) != Malformed::no)
       return station_.rejects.note(Malformed::length, flight.from);
     if (network_.passes_by) return passing_.push_back(std::move(flight));
-    Arrival arrival{flight.header, {flight.ballots[0], flight.ballots[1]}, std::move(flight.list), no_buffer};
+    Arrival arrival{flight.header, flight.tail, std::move(flight.list), no_buffer};
     if (!flight.value.empty()) {
       const std::uint64_t tag = lent_by_message_path | ++tags_;
       std::vector<std::byte>& memory = lent_[tag] = std::move(flight.value);

@@ -35,7 +35,7 @@ bool MessagePath::poll() {
 }
 
 void MessagePath::take(const Arrival& arrival) {
-  Message message = parse_header(arrival.header, arrival.ballots);
+  Message message = parse_header(arrival.header, arrival.tail);
   message.value = station_.buffers.whole(arrival.value);
   if (!arrival.list.empty())
     message.list = station_.buffers.copy_in(arrival.list.data(), arrival.list.size() * sizeof(std::uint32_t));

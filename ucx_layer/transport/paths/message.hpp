@@ -41,7 +41,7 @@ class MessagePath : public Path {
  protected:
   struct Arrival {
     WireHeader header;
-    std::int32_t ballots[2]{no_rank, no_rank};
+    Tail tail{};
     std::vector<std::uint32_t> list;
     BufferId value = no_buffer;
   };

@@ -56,7 +56,7 @@ struct Station {
 
 struct Outgoing {
   WireHeader header;
-  std::int32_t ballots[2];  // first_decided, accepted or age: if the header says that they follow
+  Tail tail;  // if the header says that it follows
   Slice value;
   BufferId list;
 };

@@ -29,7 +29,7 @@ namespace ucft::detail {
 
 inline constexpr std::size_t inline_limit = 2048;  // value bytes that travel in the ring
 static_assert(inline_limit <= Buffers::private_limit);
-static_assert(mailbox_lines_of(sizeof(WireHeader) + inline_limit + sizeof(Outgoing::ballots) +
+static_assert(mailbox_lines_of(sizeof(WireHeader) + inline_limit + sizeof(Outgoing::tail) +
                                failure_list_limit * sizeof(std::uint32_t)) <= mailbox_longest);
 
 struct RingLink {
@@ -129,13 +129,13 @@ class RingPath : public Path {
 
   // The message at the head of the ring, but for its value. (A list is so short that there is a private block.)
   Message parse(MailboxReader& reader, const WireHeader& header) {
-    std::int32_t ballots[2] = {no_rank, no_rank};
+    Tail tail{};
     std::size_t offset = sizeof header + header.value_bytes;
-    if ((header.transport_flags & has_ballots) != 0) {
-      reader.copy(offset, reinterpret_cast<std::byte*>(ballots), sizeof ballots);
-      offset += sizeof ballots;
+    if ((header.transport_flags & has_tail) != 0) {
+      reader.copy(offset, reinterpret_cast<std::byte*>(&tail), sizeof tail);
+      offset += sizeof tail;
     }
-    Message message = parse_header(header, ballots);
+    Message message = parse_header(header, tail);
     if (header.list_length() > 0) {
       message.list = station_.buffers.allocate(header.list_length() * sizeof(std::uint32_t));
       reader.copy(offset, station_.buffers.data(message.list), header.list_length() * sizeof(std::uint32_t));
@@ -193,12 +193,12 @@ class RingPath : public Path {
   // value, or a descriptor and a key.
   void write(Link& link, const WireHeader& header, std::span<const std::byte> value, std::span<const std::byte> key,
              const Outgoing& message) {
-    const bool ballots = (header.transport_flags & has_ballots) != 0;
+    const bool has_numbers = (header.transport_flags & has_tail) != 0;
     const std::span<const std::byte> parts[] = {
         bytes_of(header),
         value,
         key,
-        ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
+        has_numbers ? bytes_of(message.tail) : std::span<const std::byte>{},
         {station_.buffers.data(message.list), header.list_length() * sizeof(std::uint32_t)}};
     link.writer.write(parts);
   }

@@ -156,7 +156,7 @@ void RmaWindow::publish() {
 // Sends the bytes that have been written into there_.
 void RmaWindow::put(std::size_t offset, std::size_t bytes) {
   if (mapped_) return paths_.shared.touch(peer_);
-  const Slice content{copy_, static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)};
+  const Slice content{copy_, offset, bytes};
   paths_.remote->put(peer_, content, target_ + offset, segment_, key_);
 }
 
