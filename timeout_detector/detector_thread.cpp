@@ -178,6 +178,13 @@ void DetectorThread::listen_here(Time now) {
   }
 }
 
+// Since the last look.
+bool DetectorThread::has_beaten(Watched& watched) {
+  if (watched.peer.heartbeat == nullptr) return false;
+  const auto beat = watched.peer.heartbeat->load(std::memory_order_relaxed);
+  return std::exchange(watched.last_heartbeat, beat) != beat;
+}
+
 // Whether the peer has missed a heartbeat: then the caller sees to it that it stands in missed_.
 bool DetectorThread::look_at(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
@@ -187,10 +194,7 @@ bool DetectorThread::look_at(std::size_t index, Time now) {
     if (state != ProcessState::stopped && state != ProcessState::dead) heard(index, now);
     return false;
   }
-  if (const auto beat = watched.peer.heartbeat->load(std::memory_order_relaxed); beat != watched.last_heartbeat) {
-    watched.last_heartbeat = beat;
-    heard(index, now);
-  }
+  if (has_beaten(watched)) heard(index, now);
   watched.missed = !watched.proved && !watched.has_left() &&
                    now - watched.heard_at.load(std::memory_order_relaxed) >= 2 * setup_.options.heartbeat_period;
   return watched.missed;
@@ -302,6 +306,7 @@ void DetectorThread::judge(std::size_t index, Time now) {
   if (watched.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (look_for_ending(index) || look_for_ending(index)) return;  // there may have been too many to be looked at
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
+  if (has_beaten(watched)) return heard(index, now);  // it had no processor until now, and sleeps again
   if (setup_.spares_traced && is_traced(watched)) return silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   if (setup_.fence && processes_.kill(watched.peer.rank)) {
     say_fenced(watched, 0);

@@ -176,6 +176,7 @@ class DetectorThread {
   bool look_for_ending(std::size_t index);
   void choose_closely_watched();
   void listen_here(Time now);
+  static bool has_beaten(Watched& watched);
   bool look_at(std::size_t index, Time now);
   void listen_afar(std::size_t index, Time now);
   void speak(Time now);

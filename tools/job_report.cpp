@@ -70,29 +70,49 @@ ProcessState state_of(int pid) {
   return watch.state(0);
 }
 
-// nullopt: it is no rank, or may not be looked at.
-std::optional<RankView> look_at(int pid) {
-  for (const std::string& path : files_of(pid)) {
-    const File file(path);
-    RankView view;
-    if (!view.read([&](std::uint64_t offset, std::span<std::uint64_t> words) { return file.read(offset, words); }))
-      continue;
-    const int own = process_own_pid(pid);
-    if (view.own_pid != (own != 0 ? own : pid)) continue;
-    view.pid = pid;
-    view.process = state_of(pid);
-    return view;
-  }
-  return std::nullopt;
+std::optional<RankView> view_in(const std::string& path) {
+  const File file(path);
+  RankView view;
+  if (!view.read([&](std::uint64_t offset, std::span<std::uint64_t> words) { return file.read(offset, words); }))
+    return std::nullopt;
+  return view;
 }
 
-// By cookie, of this host.
+struct RankFile {
+  int pid;
+  std::string path;
+};
+
+// Of the ranks of this host that this user may look at. A process may be a rank of several jobs.
+std::vector<RankFile> rank_files() {
+  std::vector<RankFile> files;
+  for (const std::string& entry : entries_of("/proc")) {
+    const int pid = std::atoi(entry.c_str());
+    if (pid <= 0) continue;
+    for (const std::string& path : files_of(pid)) {
+      const std::optional<RankView> view = view_in(path);
+      if (!view) continue;
+      const int own = process_own_pid(pid);
+      if (view->own_pid == (own != 0 ? own : pid)) files.push_back({pid, path});
+    }
+  }
+  return files;
+}
+
+// By cookie, of this host. All ranks are looked at within a short time, after it is known which processes they are.
 std::map<std::uint64_t, JobView> find_jobs() {
   std::map<std::uint64_t, JobView> jobs;
-  for (const std::string& entry : entries_of("/proc"))
-    if (const int pid = std::atoi(entry.c_str()); pid > 0)
-      if (auto view = look_at(pid)) jobs[view->cookie].ranks[view->rank] = std::move(*view);
-  for (auto& [cookie, job] : jobs) job.now_ns = monotonic_ns();
+  for (const auto& [pid, path] : rank_files()) {
+    auto view = view_in(path);
+    if (!view) continue;
+    view->pid = pid;
+    jobs[view->cookie].ranks[view->rank] = std::move(*view);
+  }
+  const std::int64_t now_ns = monotonic_ns();
+  for (auto& [cookie, job] : jobs) {
+    job.now_ns = now_ns;
+    for (auto& [rank, view] : job.ranks) view.process = state_of(view.pid);
+  }
   return jobs;
 }
 

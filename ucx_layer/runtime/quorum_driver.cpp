@@ -109,7 +109,7 @@ void QuorumDriver::leave() {
   makes_connections_ = false;
   if (!communicator_.is_on_host()) return;
   Transport& transport = communicator_.context().transport();
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (transport.waiting() > 0 && std::chrono::steady_clock::now() < limit) {
     transport.poll();
     transport.ring_doorbells();
