@@ -428,9 +428,9 @@ TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
 TEST(LauncherExit, TheTimeLimitEndsEverythingAndNamesWhoRan) {
   const std::string mark = new_mark();
   const auto job =
-      run(shell({"-n", "2", "--timeout", "2s"}, "[ $UCFT_RANK = 0 ] && exit 0; setsid sleep " + mark + "; true"));
+      run(shell({"-n", "2", "--timeout", "10s"}, "[ $UCFT_RANK = 0 ] && exit 0; setsid sleep " + mark + "; true"));
   EXPECT_EQ(job.exit_code, 124);
-  EXPECT_TRUE(contains(job.errors, "limit of 2 s has passed") && contains(job.errors, "rank 1 (pid ")) << job.errors;
+  EXPECT_TRUE(contains(job.errors, "limit of 10 s has passed") && contains(job.errors, "rank 1 (pid ")) << job.errors;
   EXPECT_FALSE(contains(job.errors, "rank 0")) << job.errors;
   EXPECT_EQ(sleepers(mark), 0);
 }

@@ -673,11 +673,13 @@ def limits(folder):
         late.wait()
         threading.Timer(0.05, touch, [steps[1]]).start()  # runs while barrier() waits, or this never ends
         world.barrier()
-        threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT]).start()
+        posted = world.look()[0].posted
+        interrupts = when(lambda: world.look()[0].posted > posted, lambda: os.kill(os.getpid(), signal.SIGINT))
         try:
             world.allreduce(np.ones(1000))
             raise AssertionError("not interrupted")
         except KeyboardInterrupt:
+            interrupts.join()
             touch(steps[2])
     else:
         for step in steps:
@@ -687,15 +689,19 @@ def limits(folder):
         assert world.allreduce(1).value == world.size
 
 
-def when_it_waits_for_a_message(world, do):
-    """A thread that does something when this rank waits in a receive."""
+def when(is_so, do):
+    """A thread that does something when something is so."""
     def watch():
-        while "in a recv" not in world.look()[world.rank].text:
+        while not is_so():
             time.sleep(0.001)
         do()
     thread = threading.Thread(target=watch)
     thread.start()
     return thread
+
+
+def when_it_waits_for_a_message(world, do):
+    return when(lambda: "in a recv" in world.look()[world.rank].text, do)
 
 
 def limits_of_messages(folder):

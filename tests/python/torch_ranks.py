@@ -517,15 +517,16 @@ def multiprocessing(folder):
 
     import torch.multiprocessing
     for method in ("spawn", "fork"):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        context = torch.multiprocessing.get_context(method)
-        ranks = [context.Process(target=member, args=(rank, 3, port, folder, method)) for rank in range(3)]
-        for each in ranks:
-            each.start()
-        for each in ranks:
-            each.join()
+        with socket.socket() as held:  # until the end, so that no other program gets that port
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+            context = torch.multiprocessing.get_context(method)
+            ranks = [context.Process(target=member, args=(rank, 3, port, folder, method)) for rank in range(3)]
+            for each in ranks:
+                each.start()
+            for each in ranks:
+                each.join()
         assert [each.exitcode for each in ranks] == [-signal.SIGKILL, 0, 0]
         assert {f"{method}.1", f"{method}.2"} <= set(os.listdir(folder))
 

@@ -94,6 +94,10 @@ ucft_status_t go_on(int limit) {
   return status;
 }
 
+std::string new_mark(const std::string& word) {
+  return fmt::format("{}_{}_{}", word, getpid(), std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
 void leave_mark(const std::string& name) {
   std::ofstream(std::filesystem::temp_directory_path() / ("ucft_mark_" + name)) << "here";
 }

@@ -49,6 +49,7 @@ int rank_before_start_up();
 bool is_last_before_start_up();  // ucft_run alone says how many there are
 
 // A rank says something to another one that is outside of ucft. name: of the test and the word.
+std::string new_mark(const std::string& word);
 void leave_mark(const std::string& name);
 void wait_for_mark(const std::string& name);
 

@@ -66,7 +66,7 @@ void pass_entry() { burn(fuses().entries); }
 
 void pass_step() {
   burn(fuses().steps);
-  if (fuses().fences_of_others-- == 0) usleep(200000);
+  if (fuses().fences_of_others-- == 0) usleep(1000000);
   if (fuses().fences-- != 0) return;
   std::thread([] {
     usleep(100000);

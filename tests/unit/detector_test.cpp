@@ -733,6 +733,13 @@ TEST(ProcessWatch, AnEndingProcessIsSeenBeforeItsPidfdSaysSo) {
   EXPECT_GT(seen, 0);
 }
 
+bool is_dumping_or_over(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line == "CoreDumping:\t1" || line.starts_with("State:\tZ")) return true;
+  return false;
+}
+
 TEST(DetectorThread, RankThatDumpsCoreIsProvedDeadAndItsDumpIsWhole) {
   std::string pattern;
   std::getline(std::ifstream("/proc/sys/kernel/core_pattern"), pattern);
@@ -752,6 +759,7 @@ TEST(DetectorThread, RankThatDumpsCoreIsProvedDeadAndItsDumpIsWhole) {
     std::abort();
   });
   ASSERT_TRUE(eventually([&] { return heartbeat.get()->load() == 1; }));
+  ASSERT_TRUE(eventually([&] { return is_dumping_or_over(victim.pid()); }));
   Record record;
   auto setup = setup_for(record, true);
   setup.options.extensions_limit = 0;  // so it would be fenced after 60 ms
@@ -795,8 +803,8 @@ TEST(DetectorThread, APeerThatIsTracedIsLeftAloneForAsLongAsItIs) {
     EXPECT_EQ(record.traced, 1);
     EXPECT_EQ(record.fenced, 0);
     EXPECT_TRUE(record.all().empty());
+    victim.signal(SIGSTOP);  // it takes that as soon as it may go on: between the two it would sleep, and be killed
     ASSERT_EQ(::ptrace(PTRACE_DETACH, victim.pid(), nullptr, nullptr), 0);
-    victim.stop();
     ASSERT_TRUE(record.wait_for(1));
     EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
     EXPECT_EQ(record.fenced, 1);

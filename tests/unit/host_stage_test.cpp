@@ -161,7 +161,7 @@ TEST(HostSlab, PlacesDoNotOverlapAndNotesComeBack) {
   EXPECT_FALSE(layout.is_large(64));
   EXPECT_TRUE(layout.is_large(65));
   const HostLayout smallest{4, 8, 64, 16};
-  EXPECT_EQ(smallest.partial(0) - smallest.value(0), 4u);  // room for two places
+  EXPECT_EQ(smallest.partial(0) - smallest.value(0), 5u);  // room for two places and a length
   const HostNote note{0xfedc, Outcome::no_memory, 0xffffffff, 0xabc};
   EXPECT_EQ(HostNote::of(note.word()), note);
   EXPECT_NE(host_stamp(0), 0u);

@@ -119,9 +119,10 @@ TEST_F(Afar, BothSidesBeatAndNothingHappens) {
 // Three deadlines more, and what silence costs otherwise. (The bound is from below: a loaded machine takes longer.)
 TEST_F(Afar, AStarvedHostIsGivenMoreTime) {
   constexpr auto suspect_after = 60ms;
-  start(suspect_after);
-  peer_.say(LifelineWord::starved);
+  Lifeline ours = connect();
   const auto said = Clock::now();
+  peer_.say(LifelineWord::starved);
+  start(suspect_after, std::move(ours));
   ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
   EXPECT_GE(Clock::now() - said, 4 * suspect_after);
   EXPECT_EQ(verdicts(), Kinds{suspected});

@@ -593,6 +593,7 @@ RANKS(test_loop) {
   for (std::size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
     if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
   if (sched_setaffinity(0, sizeof one, &one) != 0) wrong("sched_setaffinity");
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");  // it waits for no start-up of another one
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
   const int iterations = std::stoi(arguments.at(0));
   std::uint64_t in = 1, out = 0;

@@ -93,8 +93,7 @@ RANKS(a_slow_receiver) {
 }
 
 TEST_P(Scenario, ASenderThatIsFarAheadWaits) {
-  for (const char* messages : {"3000", "5000"})
-    expect_right(plan(3, a_slow_receiver, {"ahead_" + std::to_string(getpid()), messages}));
+  for (const char* messages : {"3000", "5000"}) expect_right(plan(3, a_slow_receiver, {new_mark("ahead"), messages}));
 }
 
 RANKS(too_long_a_message) {
@@ -125,7 +124,7 @@ RANKS(a_receiver_that_goes_outside) {
 }
 
 TEST_P(Scenario, AReceiverThatGoesOutsideHoldsNoSenderUp) {
-  expect_right(plan(2, a_receiver_that_goes_outside, {"outside_" + std::to_string(getpid())}));
+  expect_right(plan(2, a_receiver_that_goes_outside, {new_mark("outside")}));
 }
 
 // A receive that has been freed gets no message. The next one does.

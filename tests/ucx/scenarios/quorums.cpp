@@ -287,7 +287,7 @@ RANKS(a_rank_that_is_late_when_all_have_left) {
 TEST_P(Scenario, ARankThatIsLateWhenAllHaveLeftKnowsIt) {
   for (const char* who : {"0", "2"})
     for (const char* words : {"1", "200", "5000"})
-      expect_right(plan(3, a_rank_that_is_late_when_all_have_left, {who, words, "left_" + std::to_string(getpid())}));
+      expect_right(plan(3, a_rank_that_is_late_when_all_have_left, {who, words, new_mark("left")}));
 }
 
 // Rank 1 makes a communicator when rank 0 has decided there, alone, and has left the job. It learns that it was late.
@@ -326,9 +326,7 @@ RANKS(a_lead_that_computes) {
   leave_mark(mark + std::to_string(rank_));
 }
 
-TEST_P(Scenario, ALeadThatComputesHandsOver) {
-  expect_right(plan(3, a_lead_that_computes, {"computes_" + std::to_string(getpid())}));
-}
+TEST_P(Scenario, ALeadThatComputesHandsOver) { expect_right(plan(3, a_lead_that_computes, {new_mark("computes")})); }
 
 // Another length, or another quorum: all that are in it hear who it was.
 RANKS(quorums_that_differ) {

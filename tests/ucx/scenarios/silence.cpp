@@ -164,14 +164,14 @@ TEST_P(Scenario, RanksWithoutPidfdsSurviveDeathsAllTheSame) {
   if (!needs_ucx(GetParam())) expect_right(made, {1});  // without UCFT_FENCE=n: there is nothing to fence with
 }
 
-// Ranks a to b-1 are cut off for 5 s: they stop, and a child of the first one wakes all of them at once, or those of
+// Ranks a to b-1 are cut off for 12 s, ten times their patience: they stop, and a child of the first one wakes all of them at once, or those of
 // one host would take each other for silent. (From the others' side that is a host that hangs; from its own, one that
 // has lost all others.)
 void vanish(int a, int b) {
   const std::vector<pid_t> pids = pids_of_all();
   if (rank_ < a || rank_ >= b) return;
   if (rank_ == a && fork() == 0) {
-    usleep(5000000);
+    usleep(12000000);
     for (int rank = a; rank < b; ++rank) kill(pids[static_cast<std::size_t>(rank)], SIGCONT);
     _exit(0);
   }
