@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <string>
@@ -177,6 +178,19 @@ const std::map<std::string, void (*)(std::uint64_t)> operations = {
        }
      }},
 };
+
+// Twice as much as the machine has is an error, and ends no process.
+RANKS(too_huge) {
+  const auto words = 2 * static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                     static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / sizeof(std::uint64_t);
+  const Words data(words);
+  expect(ucft_allreduce(comm, UCFT_IN_PLACE, data.data(), words, UCFT_UINT64, UCFT_SUM, nullptr, nullptr),
+         UCFT_ERR_NO_MEMORY, "a sum of more than there is");
+  if (std::strstr(ucft_last_error(), "has no shared memory for ") == nullptr) wrong("text: {}", ucft_last_error());
+  allreduce(0, 1);
+}
+
+TEST_P(Scenario, MoreMemoryThanThereIsIsAnError) { expect_right(plan(2, too_huge)); }
 
 // huge OPERATION MIB
 RANKS(huge) { operations.at(arguments.at(0))(std::stoul(arguments.at(1)) * mib_words); }

@@ -14,6 +14,8 @@
 #include <iterator>
 #include <utility>
 
+#include "ucx_layer/transport/memory/available_memory.hpp"
+
 namespace ucft::detail {
 
 namespace {
@@ -41,11 +43,24 @@ std::byte* map(int descriptor, std::uint64_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-// In pieces: a signal that arrives makes fallocate undo what it has done and say EINTR.
+// The kernel refuses no memory that there is not: it ends a process, which may be any. Others take memory at the same
+// time, so some is left to them.
+bool is_available(std::uint64_t bytes) {
+  const std::uint64_t available = available_memory(), reserve = (std::uint64_t{256} << 20) + available / 32;
+  if (available >= reserve && bytes <= available - reserve) return true;
+  errno = ENOMEM;
+  return false;
+}
+
+// In pieces: a signal that arrives makes fallocate undo what it has done and say EINTR. Before much, and at times, it
+// looks whether that is there.
 bool commit(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
-  constexpr std::uint64_t at_once = std::uint64_t{16} << 20;
+  constexpr std::uint64_t at_once = std::uint64_t{16} << 20, much = 8 * at_once;
+  const bool looks = bytes >= much;
+  if (looks && !is_available(bytes)) return false;
   while (bytes > 0) {
     const std::uint64_t length = std::min(bytes, at_once);
+    if (looks && !is_available(length)) return false;
     if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(length)) != 0) {
       if (errno == EINTR) continue;
       return false;
