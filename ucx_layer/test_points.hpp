@@ -19,6 +19,7 @@ bool stamps_all_lines();          // UCFT_TEST_STAMPS: RMA windows on one host h
 bool refuses_window();            // UCFT_TEST_REFUSE=P: that part of RMA windows can't be mapped
 std::uint64_t host_of(int rank);  // UCFT_TEST_RANKS_PER_HOST=k: ranks 0..k-1 believe to be on one host, and so on
 bool has_far_readers();           // UCFT_TEST_FAR: what is staged goes past the caches, however near they are
+bool has_short_rounds();          // UCFT_TEST_SHORT_ROUNDS: a long alltoall goes in rounds of 4 KiB
 bool lacks_places();              // UCFT_TEST_NO_PLACES=r: rank r has no memory for data of operations that run
 bool has_sites();                 // UCFT_TEST_SITES: ranks in turns on 2 packages with 2 caches each
 }  // namespace ucft::detail::test_points

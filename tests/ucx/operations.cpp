@@ -228,9 +228,14 @@ void alltoall(int iteration, std::size_t count) {
       ucft_alltoall(comm, in_place ? UCFT_IN_PLACE : in.data(), out.data(), count, UCFT_UINT64, nullptr, &named.result),
       "alltoall");
   named.take(iteration);
+  // Of a dead rank's share the first rounds may have come.
+  const bool in_rounds = std::getenv("UCFT_TEST_SHORT_ROUNDS") != nullptr;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const bool is_missing = named.has(static_cast<int>(i / count));
-    if (out[i] != (is_missing ? before[i] : word_of(i / count, static_cast<std::size_t>(rank_), i % count)))
+    const std::uint64_t given = word_of(i / count, static_cast<std::size_t>(rank_), i % count);
+    const bool is_missing = named.has(static_cast<int>(i / count)),
+               follows = i % count == 0 || out[i - 1] != before[i - 1];
+    const bool has_come = in_rounds && follows && out[i] == given;
+    if (!has_come && out[i] != (is_missing ? before[i] : given))
       wrong("iteration {}: word {} of rank {}'s share is {}", iteration, i % count, i / count, out[i]);
   }
   if (out.back() != hole) wrong("iteration {}: written behind the shares", iteration);

@@ -94,6 +94,7 @@ void pass_close() {
   usleep(static_cast<useconds_t>(std::atol(std::strchr(plan, ':') + 1) * 1000));
 }
 
+bool has_short_rounds() { return std::getenv("UCFT_TEST_SHORT_ROUNDS") != nullptr; }
 bool has_far_readers() { return std::getenv("UCFT_TEST_FAR") != nullptr; }
 bool lacks_places() {
   const char *rank = std::getenv("UCFT_RANK"), *lacks = std::getenv("UCFT_TEST_NO_PLACES");

@@ -17,6 +17,35 @@ void Request::finish_part(std::uint64_t offset, const std::byte* carriers, std::
          from_ranks);
 }
 
+void Request::complete_alone() {
+  [[maybe_unused]] const DefaultRounding rounding;
+  const Reduction& reduction = arguments.reduction;
+  const auto* const from = static_cast<const std::byte*>(send);
+  if (reduction.finishes()) {
+    constexpr std::uint64_t piece = 4096;  // bytes of carriers
+    alignas(64) std::byte carriers[piece];
+    const std::uint64_t carrier = reduction.carrier_bytes(), element = element_bytes(reduction.type()),
+                        most = piece / carrier;
+    for (std::uint64_t done = 0; done < arguments.count; done += most) {
+      const std::uint64_t count = std::min(most, arguments.count - done);
+      if (reduction.widens())
+        widen(reduction, carriers, from + done * element, count);
+      else
+        host_copy(carriers, from + done * element, count * element);
+      finish_part(done * carrier, carriers, count * carrier, 1);
+    }
+  } else {
+    const std::uint64_t bytes = host_call->taken_bytes();
+    if (host_call->pattern.puts_side_by_side())
+      put_block(0, from, layout.bytes_of(0));
+    else if (bytes > 0 && send != receive)
+      host_copy(static_cast<std::byte*>(receive), from, bytes);
+  }
+  take_outcome({Outcome::success, 1, 1, no_rank}, 0, 1);
+  leave_out_later_ranks(1);
+  state = State::complete;
+}
+
 void Request::put_block(Rank rank, const std::byte* block, std::uint64_t bytes) const {
   if (landing != nullptr) {
     [[maybe_unused]] const DefaultRounding rounding(landing->rounds());

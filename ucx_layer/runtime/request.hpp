@@ -203,6 +203,8 @@ struct Request {
   // reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;
+  // Of the only rank, with a host_call: its own data are the result.
+  void complete_alone();
   // Into the caller's memory: a block, or what this rank takes of it. In the order of ranks.
   void put_block(Rank rank, const std::byte* block, std::uint64_t bytes) const;
   // Whether this rank takes a part of the blocks: then put_block() does that.

@@ -349,6 +349,19 @@ TEST(KillOnATree, AnyRankBetweenTwoOfItsStores) {
   }
 }
 
+// Long alltoalls go in rounds of a few KiB, and ranks die between two of them.
+TEST(KillInRounds, AnyRankBetweenTwoOfItsStores) {
+  std::mt19937 random(seed() + 17);
+  for (int run = 0; run < runs(60); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 7);
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan plan{ranks, loop, {"40", "5000", "16"}, {"--expect-kill", std::to_string(victim)}, over("shm")};
+    plan.environment["UCFT_TEST_SHORT_ROUNDS"] = "y";
+    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 900);
+    expect_right(plan, {victim}, run);
+  }
+}
+
 // between_slab_and_block ITERATIONS: data too long for a slab that go the short way, in places beside it, each of which
 // is used again after 16 operations.
 RANKS(between_slab_and_block) {

@@ -5,9 +5,16 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <chrono>
+#include <cstdlib>
 #include <deque>
+#include <filesystem>
 #include <random>
+#include <string>
+#include <thread>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "tests/ucx/operations.hpp"
 #include "tests/ucx/scenarios/scenario.hpp"
@@ -186,6 +193,84 @@ TEST_P(Scenario, LongReducesToEachRootApartAndInPlace) {
 
 TEST_P(Scenario, LongSumsOfAllLengthsTypesAndCommunicators) {
   for (int ranks : {1, 2, 3, 5, 7}) expect_right(plan(ranks, long_data, {"40", std::to_string(ranks)}));
+}
+
+// Bytes of this rank's range that are committed, whoever may read them.
+std::uint64_t committed_bytes() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry, gone) != "/memfd:ucft (deleted)") continue;
+    struct stat file {};
+    if (stat(entry.path().c_str(), &file) == 0) return static_cast<std::uint64_t>(file.st_blocks) * 512;
+  }
+  return 0;
+}
+
+// long_alltoall MIB: of each rank for each other. It needs room for two of its rounds, and for one of the alltoall before.
+RANKS(long_alltoall) {
+  const std::uint64_t count = std::stoul(arguments.at(0)) * ((1 << 20) / sizeof(std::uint64_t));
+  alltoall(0, 2);
+  const std::uint64_t before = committed_bytes();
+  for (int i = 0; i < 3; ++i) alltoall(i, count);
+  if (const std::uint64_t room = committed_bytes() - before; room == 0 || room > 24 << 20)
+    wrong("{} bytes of room", room);
+}
+
+TEST(LongAlltoall, NeedsRoomForItsRoundsAlone) {
+  JobPlan made{4, long_alltoall, {"12"}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+// An alltoall in rounds while older operations are in flight; none is posted until its last round is. Rank 0 is late;
+// rank 1 reads late what the others have given to the first round.
+RANKS(among_rounds) {
+  constexpr std::size_t count = 3000;
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::uint64_t> in(ranks * count), out(ranks * count);
+  for (int i = 0; i < 20; ++i) {
+    const auto word_of = [&](std::size_t from, std::size_t to, std::size_t k) {
+      return (from * 64 + to) * 10000 + k + salt(i);
+    };
+    for (std::size_t k = 0; k < in.size(); ++k) in[k] = word_of(static_cast<std::size_t>(rank_), k / count, k % count);
+    if (rank_ == 0 && i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::vector<PostedSum> sums;
+    for (int k = 0; k < i % 4; ++k) sums.push_back(post_sum(i, 3));
+    ucft_request_h request = UCFT_REQUEST_NULL;
+    check(ucft_alltoall_init(comm, in.data(), out.data(), count, UCFT_UINT64, nullptr, &request), "init");
+    while (ucft_post(request) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
+    if (rank_ == 1 && i % 4 == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    allreduce(i, 2);  // blocking: behind the last round
+    check(ucft_wait(request, UINT64_MAX), "wait");
+    for (std::size_t k = 0; k < out.size(); ++k)
+      if (out[k] != word_of(k / count, static_cast<std::size_t>(rank_), k % count))
+        return wrong("iteration {}: word {}", i, k);
+    check(ucft_request_free(request), "free");
+    for (PostedSum& sum : sums) finish(sum);
+  }
+}
+
+TEST(LongAlltoall, OldOperationsGoOnBetweenItsRoundsAndNewOnesWait) {
+  for (const char* window : {"2", "4", "8"}) {
+    JobPlan made{4, among_rounds, {}, {}, over("shm")};
+    made.environment["UCFT_TEST_SHORT_ROUNDS"] = "y";
+    made.environment["UCFT_WINDOW"] = window;
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+  }
+}
+
+// ranks that have different counts, of which the first rounds are of one length.
+RANKS(other_rounds) {
+  const std::size_t count = rank_ == 1 ? 4000 : 3000, ranks = static_cast<std::size_t>(size_);
+  std::vector<std::uint64_t> in(ranks * count), out(ranks * count, 3);
+  expect(ucft_alltoall(comm, in.data(), out.data(), count, UCFT_UINT64, nullptr, nullptr), UCFT_ERR_MISMATCH, "counts");
+  if (std::ranges::count(out, 3u) != static_cast<std::ptrdiff_t>(out.size())) wrong("something was written");
+  for (int i = 0; i < 3; ++i) alltoall(i, 3000);
+}
+
+TEST(LongAlltoall, OtherCountsAreAMismatchOfAll) {
+  JobPlan made{3, other_rounds, {}, {}, over("shm")};
+  made.environment["UCFT_TEST_SHORT_ROUNDS"] = "y";
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
 }  // namespace

@@ -132,6 +132,8 @@ class HostEngine::Memory {
   template <class Read>
   bool expects_block(OperationNumber number, Rank rank, std::uint64_t bytes, Read read) {
     const Request& request = *operations_.slot(number);
+    if (operations_.rounds_.request() == &request) [[unlikely]]
+      return rank == operations_.me_ || operations_.rounds_.is_right(bytes, read);
     if (request.shares != nullptr) [[unlikely]]
       return rank == operations_.me_ || request.shares->find(rank, {read(), bytes});
     if (request.taker != nullptr) [[unlikely]]
@@ -140,6 +142,8 @@ class HostEngine::Memory {
   }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     const Request& request = *operations_.slot(number);
+    if (operations_.rounds_.request() == &request) [[unlikely]]
+      return operations_.rounds_.put(rank, data);
     if (request.taker != nullptr) [[unlikely]]
       return request.taker->take({data, bytes});
     put_block(request, rank, data, bytes);
@@ -209,7 +213,8 @@ HostEngine::HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks,
       stage_({me, size_, context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
-      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {
+      rooms_(2 * static_cast<std::size_t>(context.settings().window)),
+      rounds_(context.transport().buffers(), me, size_) {
   if (!slabs_->is_there()) return;
   slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
   slabs_->describe(HostLayout::rank_and_ranks(), static_cast<HostWord>(me) << 32 | static_cast<HostWord>(size_));
@@ -296,37 +301,6 @@ void HostEngine::stage_shares_of_others(const Request& request, const HostCall& 
   data.data = nullptr;
 }
 
-// Of the only rank: its own data are the result.
-void HostEngine::complete_alone(Request& request) const {
-  [[maybe_unused]] const DefaultRounding rounding;
-  const Reduction& reduction = request.arguments.reduction;
-  if (reduction.finishes()) {
-    constexpr std::uint64_t piece = 4096;  // bytes of carriers
-    alignas(block_alignment) std::byte carriers[piece];
-    const std::uint64_t carrier = reduction.carrier_bytes(), element = element_bytes(reduction.type()),
-                        most = piece / carrier, all = request.arguments.count;
-    for (std::uint64_t done = 0; done < all; done += most) {
-      const std::uint64_t count = std::min(most, all - done);
-      const std::byte* const from = static_cast<const std::byte*>(request.send) + done * element;
-      if (reduction.widens())
-        widen(reduction, carriers, from, count);
-      else
-        copy(carriers, from, count * element);
-      request.finish_part(done * carrier, carriers, count * carrier, 1);
-    }
-  } else {
-    const auto* const from = static_cast<const std::byte*>(request.send);
-    const std::uint64_t bytes = request.host_call->taken_bytes();
-    if (request.host_call->pattern.puts_side_by_side())
-      request.put_block(0, from, request.layout.bytes_of(0));
-    else if (bytes > 0 && from != request.receive)
-      copy(static_cast<std::byte*>(request.receive), from, bytes);
-  }
-  request.take_outcome({Outcome::success, 1, 1, no_rank}, 0, 1);
-  request.leave_out_later_ranks(1);
-  request.state = Request::State::complete;
-}
-
 void HostEngine::plan(Request& request) {
   Arguments& arguments = request.arguments;
   if (is_binned(arguments.reduction.op()) && request.options.reproducible_sweeps != 1 && size_ > 1 &&
@@ -395,15 +369,16 @@ ucft_status_t HostEngine::post(Request& request) {
   if (request.shortcut && run(request, false) != HostStage::Ran::no) return UCFT_OK;
   if (size_ == 1) {
     ++alone_;
-    complete_alone(request);
+    request.complete_alone();
     return UCFT_OK;
   }
   Memory memory(*this);
-  if (!stage_.ready(memory)) {
+  if (rounds_.is_active() || !stage_.ready(memory)) {
     progress();
-    if (!stage_.ready(memory)) return UCFT_ERR_BUSY;
+    if (rounds_.is_active() || !stage_.ready(memory)) return UCFT_ERR_BUSY;
   }
   assert(request.host_call.has_value());
+  if (rounds_.wants(request)) return post_in_rounds(request);
   HostCall& call = *request.host_call;
   HostData data{static_cast<const std::byte*>(request.send)};
   call.lacks_memory = request.lacks_memory;
@@ -443,10 +418,60 @@ ucft_status_t HostEngine::post(Request& request) {
   return UCFT_OK;
 }
 
+ucft_status_t HostEngine::post_in_rounds(Request& request) {
+  if (!has_free_room()) return UCFT_ERR_BUSY;
+  if (rounds_.begin(request); rounds_.room() == no_buffer && room_count_ > 0) {  // others may still read what there is
+    free_rooms(true);
+    if (rounds_.begin(request); rounds_.room() == no_buffer && room_count_ > 0) {
+      rounds_.end();
+      return UCFT_ERR_BUSY;
+    }
+  }
+  request.state = Request::State::active;
+  ++pending_;
+  post_round();
+  progress();
+  if (wants_progress()) context_.host_work().want(*this);
+  return UCFT_OK;
+}
+
+bool HostEngine::has_free_room() {
+  if (room_count_ == rooms_.size()) free_rooms(true);
+  return room_count_ < rooms_.size();
+}
+
+void HostEngine::post_round() {
+  Memory memory(*this);
+  Request& request = *rounds_.request();
+  Buffers& buffers = context_.transport().buffers();
+  HostCall& call = *request.host_call;
+  HostData data;
+  call.reduction = {DataType::uint8, Operator::none};
+  call.count = rounds_.block_bytes();
+  call.kept = 0;
+  call.lacks_memory = rounds_.room() == no_buffer;
+  if (!call.lacks_memory) {
+    rounds_.pack([this](std::byte* to, const std::byte* from, std::uint64_t bytes) {
+      stage(to, from, bytes, readers_are_far_);
+    });
+    data.place = slabs_->place_of(buffers.data(rounds_.room()));
+    buffers.retain(rounds_.room());
+    room(room_count_++) = {stage_.next(), rounds_.room(), true, nullptr};
+    ++larges_;
+  }
+  request.number = stage_.next();
+  slot(request.number) = &request;
+  stage_.post(memory, call, data);
+  rounds_.note_posted();
+  describe(call, request.number);
+  slabs_->wake();
+}
+
 // A part may have operations that this rank has posted and not finished. They are left as they are: they have nothing
 // of the caller's.
 void HostEngine::say_left(OperationNumber gossip_posted) {
   std::ranges::fill(requests_, nullptr);
+  rounds_.end();
   context_.host_work().forget(*this);
   if (slabs_->is_there()) slabs_->say_left(gossip_posted);
 }
@@ -468,7 +493,12 @@ void HostEngine::leave(OperationNumber gossip_posted) {
 bool HostEngine::progress() {
   [[maybe_unused]] const DefaultRounding rounding(rounding_ > 0);
   Memory memory(*this);
-  const bool any = stage_.progress(memory, [this](OperationNumber number) { complete(number); });
+  const auto advance = [&] { return stage_.progress(memory, [this](OperationNumber number) { complete(number); }); };
+  bool any = advance();
+  while (rounds_.is_due() && stage_.ready(memory) && has_free_room()) [[unlikely]] {
+      post_round();
+      any |= advance();
+    }
   if (larges_ > 0) free_rooms(true);
   slabs_->wake();
   return any;
@@ -505,6 +535,10 @@ void HostEngine::complete(OperationNumber number) {
   if (found == nullptr) return;
   Request& request = *found;
   const HostResult& result = stage_.result(number);
+  if (rounds_.request() == &request) [[unlikely]] {
+    if (result.outcome == Outcome::success && rounds_.go_on()) return;
+    rounds_.end();
+  }
   request.take_outcome({result.outcome, result.contributors, 1, result.culprit}, me_, size_);
   name_missing(request, number);
   request.state = Request::State::copying;
@@ -537,6 +571,10 @@ void HostEngine::exclude_self(ucft_status_t why) {
     if (Request* each = std::exchange(request, nullptr)) give_up(*each);
   for (std::size_t i = 0; i < room_count_; ++i)
     if (Request* lender = std::exchange(room(i).lender, nullptr)) give_up(*lender);
+  if (Request* const between_rounds = rounds_.request()) {
+    rounds_.end();
+    give_up(*between_rounds);
+  }
   context_.host_work().forget(*this);
 }
 

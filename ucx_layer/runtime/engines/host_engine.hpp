@@ -17,6 +17,7 @@
 #include "ucx_layer/runtime/heartbeat_clock.hpp"
 #include "ucx_layer/runtime/engines/engine.hpp"
 #include "ucx_layer/runtime/engines/host_slabs.hpp"
+#include "ucx_layer/runtime/engines/share_rounds.hpp"
 #include "ucx_layer/runtime/spin.hpp"
 
 namespace ucft::detail {
@@ -81,9 +82,11 @@ class HostEngine : public Engine {
   bool find_places(std::uint64_t bytes);
   bool reads_alone(const Request& request, const HostCall& call) const;
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
+  ucft_status_t post_in_rounds(Request& request);
+  void post_round();
+  bool has_free_room();
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
   void stage_shares_of_others(const Request& request, const HostCall& call, HostData& data);
-  void complete_alone(Request& request) const;
   void free_rooms(bool looks);
   void complete(OperationNumber number);
   [[gnu::noinline]] void note_outcome(Request& request, OperationNumber number, std::uint32_t contributors);
@@ -102,6 +105,7 @@ class HostEngine : public Engine {
   const OperationNumber mask_;
   std::vector<Room> rooms_;  // a ring, oldest first; there is memory for so many operations
   std::size_t first_room_ = 0, room_count_ = 0;
+  ShareRounds rounds_;
   BufferId places_block_ = no_buffer;
   HostPlaces places_;
   OperationNumber alone_ = 0;  // operations of the only rank
