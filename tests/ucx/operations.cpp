@@ -1,6 +1,7 @@
 #include "tests/ucx/operations.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 

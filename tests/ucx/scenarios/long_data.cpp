@@ -1,12 +1,12 @@
 // Long sums (collectives/among/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once,
-// and long reduces to each root; no deaths (kills.cpp).
+// long reduces to each root, and long alltoalls; no deaths (kills.cpp).
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <random>
@@ -206,7 +206,8 @@ std::uint64_t committed_bytes() {
   return 0;
 }
 
-// long_alltoall MIB: of each rank for each other. It needs room for two of its rounds, and for one of the alltoall before.
+// long_alltoall MIB: of each rank for each other. It needs room for two of its rounds, and for one of the alltoall
+// before.
 RANKS(long_alltoall) {
   const std::uint64_t count = std::stoul(arguments.at(0)) * ((1 << 20) / sizeof(std::uint64_t));
   alltoall(0, 2);
@@ -232,13 +233,13 @@ RANKS(among_rounds) {
       return (from * 64 + to) * 10000 + k + salt(i);
     };
     for (std::size_t k = 0; k < in.size(); ++k) in[k] = word_of(static_cast<std::size_t>(rank_), k / count, k % count);
-    if (rank_ == 0 && i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (rank_ == 0 ? i % 4 == 0 : rank_ != 1 && i % 4 == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::vector<PostedSum> sums;
     for (int k = 0; k < i % 4; ++k) sums.push_back(post_sum(i, 3));
     ucft_request_h request = UCFT_REQUEST_NULL;
     check(ucft_alltoall_init(comm, in.data(), out.data(), count, UCFT_UINT64, nullptr, &request), "init");
     while (ucft_post(request) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
-    if (rank_ == 1 && i % 4 == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (rank_ == 1 && i % 4 == 2) std::this_thread::sleep_for(std::chrono::milliseconds(6));
     allreduce(i, 2);  // blocking: behind the last round
     check(ucft_wait(request, UINT64_MAX), "wait");
     for (std::size_t k = 0; k < out.size(); ++k)
@@ -258,7 +259,7 @@ TEST(LongAlltoall, OldOperationsGoOnBetweenItsRoundsAndNewOnesWait) {
   }
 }
 
-// ranks that have different counts, of which the first rounds are of one length.
+// Rank 1 has another count, of which the first rounds are as long.
 RANKS(other_rounds) {
   const std::size_t count = rank_ == 1 ? 4000 : 3000, ranks = static_cast<std::size_t>(size_);
   std::vector<std::uint64_t> in(ranks * count), out(ranks * count, 3);

@@ -373,14 +373,27 @@ ucft_status_t HostEngine::post(Request& request) {
     return UCFT_OK;
   }
   Memory memory(*this);
-  if (rounds_.is_active() || !stage_.ready(memory)) {
+  const auto is_busy = [&] { return rounds_.is_active() || !stage_.ready(memory); };
+  if (is_busy()) {
     progress();
-    if (rounds_.is_active() || !stage_.ready(memory)) return UCFT_ERR_BUSY;
+    if (is_busy()) return UCFT_ERR_BUSY;
   }
   assert(request.host_call.has_value());
-  if (rounds_.wants(request)) return post_in_rounds(request);
-  HostCall& call = *request.host_call;
   HostData data{static_cast<const std::byte*>(request.send)};
+  if (!(rounds_.wants(request) ? begin_rounds(request, data) : lay_out(request, data))) return UCFT_ERR_BUSY;
+  request.state = Request::State::active;
+  ++pending_;
+  rounding_ += request.host_call->reduction.rounds();
+  give(request, data);
+  progress();
+  if (wants_progress() && !is_part_) context_.host_work().want(*this);
+  return UCFT_OK;
+}
+
+// Puts the data that this rank gives where others read them. False, here and below: others may still read the rooms
+// that there are.
+bool HostEngine::lay_out(Request& request, HostData& data) {
+  HostCall& call = *request.host_call;
   call.lacks_memory = request.lacks_memory;
   call.kept = 0;
   if (reads_alone(request, call)) {
@@ -389,81 +402,62 @@ ucft_status_t HostEngine::post(Request& request) {
   } else if (!layout_.is_inline(stage_.bytes_given(call))) {
     Room given{stage_.next(), no_buffer, false, nullptr};
     if (room_count_ > 0) free_rooms(larges_ > 0 || room_count_ == rooms_.size());
-    if (room_count_ == rooms_.size()) return UCFT_ERR_BUSY;
-    if (!find_room(request, call, data, given)) return UCFT_ERR_BUSY;
+    if (room_count_ == rooms_.size() || !find_room(request, call, data, given)) return false;
     call.lacks_memory = given.block == no_buffer && given.lender == nullptr;
-    if (!call.lacks_memory) {
-      room(room_count_++) = given;
-      larges_ += given.is_large;
-      if (request.in_place != nullptr) {
-        request.in_place->room = given.block;
-        context_.transport().buffers().retain(given.block);
-      }
+    if (!call.lacks_memory) keep_room(given);
+    if (!call.lacks_memory && request.in_place != nullptr) {
+      request.in_place->room = given.block;
+      context_.transport().buffers().retain(given.block);
     }
   }
   if (call.reduction.widens()) [[unlikely]]
     widen_input(request, call, data);
   if (request.has_own_share_of(me_) && !call.lacks_memory && stage_.bytes_given(call) > 0)
     stage_shares_of_others(request, call, data);
-  request.state = Request::State::active;
-  request.number = stage_.next();
-  ++pending_;
-  slot(request.number) = &request;
-  rounding_ += call.reduction.rounds();
-  stage_.post(memory, call, data);
-  describe(call, request.number);
-  slabs_->wake();
-  progress();
-  if (wants_progress() && !is_part_) context_.host_work().want(*this);
-  return UCFT_OK;
+  return true;
 }
 
-ucft_status_t HostEngine::post_in_rounds(Request& request) {
-  if (!has_free_room()) return UCFT_ERR_BUSY;
-  if (rounds_.begin(request); rounds_.room() == no_buffer && room_count_ > 0) {  // others may still read what there is
-    free_rooms(true);
-    if (rounds_.begin(request); rounds_.room() == no_buffer && room_count_ > 0) {
-      rounds_.end();
-      return UCFT_ERR_BUSY;
-    }
+bool HostEngine::begin_rounds(Request& request, HostData& data) {
+  free_rooms(true);
+  if (room_count_ == rooms_.size()) return false;
+  rounds_.begin(request);
+  if (!rounds_.has_memory() && room_count_ > 0) {
+    rounds_.end();
+    return false;
   }
-  request.state = Request::State::active;
-  ++pending_;
-  post_round();
-  progress();
-  if (wants_progress()) context_.host_work().want(*this);
-  return UCFT_OK;
+  data = lay_out_round();
+  return true;
 }
 
-bool HostEngine::has_free_room() {
-  if (room_count_ == rooms_.size()) free_rooms(true);
-  return room_count_ < rooms_.size();
-}
-
-void HostEngine::post_round() {
-  Memory memory(*this);
-  Request& request = *rounds_.request();
+// There is a free room.
+HostData HostEngine::lay_out_round() {
   Buffers& buffers = context_.transport().buffers();
-  HostCall& call = *request.host_call;
-  HostData data;
+  HostCall& call = *rounds_.request()->host_call;
   call.reduction = {DataType::uint8, Operator::none};
   call.count = rounds_.block_bytes();
   call.kept = 0;
-  call.lacks_memory = rounds_.room() == no_buffer;
-  if (!call.lacks_memory) {
-    rounds_.pack([this](std::byte* to, const std::byte* from, std::uint64_t bytes) {
-      stage(to, from, bytes, readers_are_far_);
-    });
-    data.place = slabs_->place_of(buffers.data(rounds_.room()));
-    buffers.retain(rounds_.room());
-    room(room_count_++) = {stage_.next(), rounds_.room(), true, nullptr};
-    ++larges_;
-  }
+  call.lacks_memory = !rounds_.has_memory();
+  rounds_.note_given();
+  if (call.lacks_memory) return {};
+  rounds_.pack(
+      [this](std::byte* to, const std::byte* from, std::uint64_t bytes) { stage(to, from, bytes, readers_are_far_); });
+  buffers.retain(rounds_.room());
+  keep_room({stage_.next(), rounds_.room(), true, nullptr});
+  return {nullptr, slabs_->place_of(buffers.data(rounds_.room()))};
+}
+
+void HostEngine::keep_room(const Room& given) {
+  room(room_count_++) = given;
+  larges_ += given.is_large;
+}
+
+// To the stage, as its next operation.
+void HostEngine::give(Request& request, const HostData& data) {
+  Memory memory(*this);
   request.number = stage_.next();
   slot(request.number) = &request;
-  stage_.post(memory, call, data);
-  rounds_.note_posted();
-  describe(call, request.number);
+  stage_.post(memory, *request.host_call, data);
+  describe(*request.host_call, request.number);
   slabs_->wake();
 }
 
@@ -495,10 +489,10 @@ bool HostEngine::progress() {
   Memory memory(*this);
   const auto advance = [&] { return stage_.progress(memory, [this](OperationNumber number) { complete(number); }); };
   bool any = advance();
-  while (rounds_.is_due() && stage_.ready(memory) && has_free_room()) [[unlikely]] {
-      post_round();
-      any |= advance();
-    }
+  while (rounds_.is_due() && stage_.ready(memory) && room_count_ < rooms_.size()) {
+    give(*rounds_.request(), lay_out_round());
+    any |= advance();
+  }
   if (larges_ > 0) free_rooms(true);
   slabs_->wake();
   return any;

@@ -82,9 +82,11 @@ class HostEngine : public Engine {
   bool find_places(std::uint64_t bytes);
   bool reads_alone(const Request& request, const HostCall& call) const;
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
-  ucft_status_t post_in_rounds(Request& request);
-  void post_round();
-  bool has_free_room();
+  bool lay_out(Request& request, HostData& data);
+  bool begin_rounds(Request& request, HostData& data);
+  HostData lay_out_round();
+  void keep_room(const Room& given);
+  void give(Request& request, const HostData& data);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
   void stage_shares_of_others(const Request& request, const HostCall& call, HostData& data);
   void free_rooms(bool looks);

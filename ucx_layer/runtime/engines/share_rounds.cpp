@@ -25,17 +25,22 @@ bool ShareRounds::wants(const Request& request) const {
 
 void ShareRounds::begin(Request& request) {
   request_ = &request;
+  is_due_ = false;
   share_bytes_ = request.layout.block_bytes / static_cast<std::uint64_t>(ranks_);
   most_ = std::max((bytes_of_a_round() - header_bytes) / static_cast<std::uint64_t>(ranks_) / 64 * 64, least_part);
   round_ = done_ = 0;
   for (BufferId& room : rooms_) room = buffers_.allocate(block_bytes_of(most_));
-  if (rooms_[1] == no_buffer) buffers_.release(std::exchange(rooms_[0], no_buffer));
+  if (std::ranges::find(rooms_, no_buffer) != rooms_.end()) release_rooms();
 }
 
 void ShareRounds::end() {
-  for (BufferId& room : rooms_) buffers_.release(std::exchange(room, no_buffer));
+  release_rooms();
   request_ = nullptr;
   is_due_ = false;
+}
+
+void ShareRounds::release_rooms() {
+  for (BufferId& room : rooms_) buffers_.release(std::exchange(room, no_buffer));
 }
 
 const std::byte* ShareRounds::given(Rank rank) const {

@@ -29,11 +29,12 @@ class ShareRounds {
 
   // Whether it is an alltoall of equal shares that goes so.
   bool wants(const Request& request) const;
-  // With the first round. Without memory it has no room. Until end() no other may begin.
+  // With the first round, which is given at once. Until end() no other may begin.
   void begin(Request& request);
   void end();
   bool is_active() const { return request_ != nullptr; }
   Request* request() const { return request_; }
+  bool has_memory() const { return rooms_[0] != no_buffer; }
 
   // ---- the present round
   std::uint64_t block_bytes() const { return block_bytes_of(part_bytes()); }
@@ -54,10 +55,10 @@ class ShareRounds {
   }
   // The part for this rank, of that rank's block, to its place.
   void put(Rank rank, const std::byte* block) const;
-  // It is complete. False: it was the last one. Else the next one is due until it is posted.
+  // It is complete. False: it was the last one. Else the next one is due until it is given.
   bool go_on();
   bool is_due() const { return is_due_; }
-  void note_posted() { is_due_ = false; }
+  void note_given() { is_due_ = false; }
 
  private:
   static constexpr std::uint64_t header_bytes = 64;
@@ -67,6 +68,7 @@ class ShareRounds {
     return header_bytes + part * static_cast<std::uint64_t>(ranks_);
   }
   const std::byte* given(Rank rank) const;
+  void release_rooms();
 
   Buffers& buffers_;
   const Rank me_, ranks_;
