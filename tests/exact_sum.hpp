@@ -1,4 +1,5 @@
-// Sums of doubles and of their products, without any rounding but one at the end. Shares nothing with collectives/reduction.
+// Sums of doubles and of their products, without any rounding but one at the end. Shares nothing with
+// collectives/reduction.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Departures, the object that decides in a real job who takes part no more, in every order of events of small worlds,
-// and in random orders of larger ones. DeparturesWorld::check_end() and check_step() say what must hold. A failure prints
-// the plan, the seed and the shortest way that was found.
+// and in random orders of larger ones. DeparturesWorld::check_end() and check_step() say what must hold. A failure
+// prints the plan, the seed and the shortest way that was found.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The optimum of ucft_sim optimise against all reaches of small machines, each measured. Casas et al. 2018, section 5.2.
+// The optimum of ucft_sim optimise against all reaches of small machines, each measured. Casas et al. 2018, section
+// 5.2.
 #include <gtest/gtest.h>
 
 #include <algorithm>

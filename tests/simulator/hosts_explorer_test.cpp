@@ -330,7 +330,8 @@ void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
   plan.optimistic.set_bytes = 0;  // all blocks are as if they were long
   for (bool slow : {false, true}) {
     plan.slow_journal = slow;
-    // All compute a set of hosts. The streams of a host together are longer than the second limit, that to itself is not.
+    // All compute a set of hosts. The streams of a host together are longer than the second limit, that to itself is
+    // not.
     if (plan.program[0].kind == Kind::exchange) plan.long_bytes = slow ? 9 : 80;
     use(plan);
   }

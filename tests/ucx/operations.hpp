@@ -22,8 +22,8 @@ void reduce(int iteration, int root, std::size_t count);
 void reduce_with_other_roots(int root);
 // Blocks of 0, count or 2 * count words, with a hole of one word before each. Who is missing is missing on all.
 void allgather(int iteration, std::size_t count);
-// Blocks of count words, at the root, or of 0, count or 2 * count, every third time, with a hole before each. The root's
-// own is in its place already, every second time.
+// Blocks of count words, at the root, or of 0, count or 2 * count, every third time, with a hole before each. The
+// root's own is in its place already, every second time.
 void gather(int iteration, int root, std::size_t count);
 // A share of count words of each rank, or of 0, count or 2 * count, every third time. In place every second time.
 void reduce_scatter(int iteration, std::size_t count);

@@ -1,5 +1,5 @@
-// Quorum allreduces in small worlds, in all orders or at random: ranks that are late, that die, and that leave. All that
-// live agree whose values are in each result, and no rank waits for ever.
+// Quorum allreduces in small worlds, in all orders or at random: ranks that are late, that die, and that leave. All
+// that live agree whose values are in each result, and no rank waits for ever.
 #include "collectives/quorum/quorum.hpp"
 
 #include <gtest/gtest.h>

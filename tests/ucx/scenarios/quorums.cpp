@@ -311,8 +311,8 @@ TEST(HostScenario, ACommunicatorThatIsMadeWhenOthersHaveLeftIt) {
   EXPECT_EQ(what_is_wrong(plan, run_job(plan), {}), "");
 }
 
-// a_lead_that_computes MARK: rank 0 leads, and is outside of ucft until the others have decided. Its helper thread hands
-// the lead over, or they would wait for ever.
+// a_lead_that_computes MARK: rank 0 leads, and is outside of ucft until the others have decided. Its helper thread
+// hands the lead over, or they would wait for ever.
 RANKS(a_lead_that_computes) {
   const std::string mark = arguments.at(0) + "_";
   add(0, 1, with_quorum(size_));

@@ -164,9 +164,9 @@ TEST_P(Scenario, RanksWithoutPidfdsSurviveDeathsAllTheSame) {
   if (!needs_ucx(GetParam())) expect_right(made, {1});  // without UCFT_FENCE=n: there is nothing to fence with
 }
 
-// Ranks a to b-1 are cut off for 12 s, ten times their patience: they stop, and a child of the first one wakes all of them at once, or those of
-// one host would take each other for silent. (From the others' side that is a host that hangs; from its own, one that
-// has lost all others.)
+// Ranks a to b-1 are cut off for 12 s, ten times their patience: they stop, and a child of the first one wakes all of
+// them at once, or those of one host would take each other for silent. (From the others' side that is a host that
+// hangs; from its own, one that has lost all others.)
 void vanish(int a, int b) {
   const std::vector<pid_t> pids = pids_of_all();
   if (rank_ < a || rank_ >= b) return;
