@@ -127,11 +127,11 @@ ProcessState state_of_threads(int pid) {
   return states.together();
 }
 
-// A field of /proc/PID/status that is a number; 0: there is none.
+// A field of /proc/PID/status that is a number, or the last one of several; 0: there is none.
 int status_of(int pid, std::string_view field) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with(field)) return std::atoi(line.c_str() + field.size());
+    if (line.starts_with(field)) return std::atoi(line.c_str() + line.find_last_of('\t') + 1);
   return 0;
 }
 
@@ -188,10 +188,8 @@ int process_parent(int pid) {
 }
 
 int process_own_pid(int pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("NSpid:")) return std::atoi(line.c_str() + line.find_last_of(" \t"));
-  return 0;
+  const int own = status_of(pid, "NSpid:");
+  return own != 0 ? own : pid;
 }
 
 ProcessWatch::ProcessWatch() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {

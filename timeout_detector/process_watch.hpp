@@ -29,7 +29,7 @@ std::uint64_t process_start_time(int pid);
 // The pid of its parent; 0: there is no such process, or /proc can't be read.
 int process_parent(int pid);
 
-// Its pid in its own namespace, which may be that of a container; 0: the same.
+// Its pid in its own namespace, which may be that of a container. The same, where the kernel does not say.
 int process_own_pid(int pid);
 
 enum class ProcessState : std::uint8_t {

@@ -91,9 +91,7 @@ std::vector<RankFile> rank_files() {
     if (pid <= 0) continue;
     for (const std::string& path : files_of(pid)) {
       const std::optional<RankView> view = view_in(path);
-      if (!view) continue;
-      const int own = process_own_pid(pid);
-      if (view->own_pid == (own != 0 ? own : pid)) files.push_back({pid, path});
+      if (view && view->own_pid == process_own_pid(pid)) files.push_back({pid, path});
     }
   }
   return files;

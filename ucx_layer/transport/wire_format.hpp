@@ -141,6 +141,9 @@ struct WireDescriptor {
 };
 static_assert(sizeof(WireDescriptor) == 48);
 
+// Of a value: a set of blocks has their records, too.
+inline constexpr std::uint64_t value_limit = 2 * bytes_limit;
+
 // Between hosts UCX's packed remote key of the segment follows the descriptor: so many bytes at most.
 inline constexpr std::size_t remote_key_limit = 256;
 

@@ -52,15 +52,14 @@ bool is_available(std::uint64_t bytes) {
   return false;
 }
 
-// In pieces: a signal that arrives makes fallocate undo what it has done and say EINTR. Before much, and at times, it
-// looks whether that is there.
+// In pieces: a signal that arrives makes fallocate undo what it has done and say EINTR. Of much it looks before each
+// piece whether the rest is there.
 bool commit(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
   constexpr std::uint64_t at_once = std::uint64_t{16} << 20, much = 8 * at_once;
   const bool looks = bytes >= much;
-  if (looks && !is_available(bytes)) return false;
   while (bytes > 0) {
+    if (looks && !is_available(bytes)) return false;
     const std::uint64_t length = std::min(bytes, at_once);
-    if (looks && !is_available(length)) return false;
     if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(length)) != 0) {
       if (errno == EINTR) continue;
       return false;

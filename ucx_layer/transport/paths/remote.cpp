@@ -185,7 +185,7 @@ bool RemotePath::take_payload(int peer, RemoteLink& link, const WireHeader& head
   const std::size_t packed_bytes = header.value_bytes - sizeof descriptor;
   reader.copy(sizeof header + sizeof descriptor, packed, packed_bytes);
   const std::uint64_t offset = descriptor.address - descriptor.segment.address;
-  const bool fits = descriptor.ticket < pull_tickets && descriptor.bytes > 0 && descriptor.bytes <= 2 * bytes_limit &&
+  const bool fits = descriptor.ticket < pull_tickets && descriptor.bytes > 0 && descriptor.bytes <= value_limit &&
                     descriptor.address >= descriptor.segment.address && offset <= descriptor.segment.bytes &&
                     descriptor.bytes <= descriptor.segment.bytes - offset;
   const ucp_ep_h endpoint = connections_.to(peer);

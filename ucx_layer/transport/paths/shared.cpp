@@ -138,7 +138,7 @@ bool SharedPath::take_payload(int peer, SharedLink& link, const WireHeader& head
 Slice SharedPath::map_payload(int peer, SharedLink& link) {
   WireDescriptor descriptor;
   reader_of(peer).copy(sizeof(WireHeader), reinterpret_cast<std::byte*>(&descriptor), sizeof descriptor);
-  if (descriptor.ticket >= pull_tickets || descriptor.bytes == 0 || descriptor.bytes > 2 * bytes_limit ||
+  if (descriptor.ticket >= pull_tickets || descriptor.bytes == 0 || descriptor.bytes > value_limit ||
       !link.mapped.contains(descriptor.address, descriptor.bytes)) {
     station_.rejects.note(Malformed::length, peer);
     return {};
