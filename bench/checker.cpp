@@ -207,13 +207,23 @@ Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t filled
   for (int rank = 0; rank < world_.rank_count && verdict.complaint.empty(); ++rank) {
     const std::span<const T> block = blocks[static_cast<std::size_t>(rank)];
     const bool missing = std::binary_search(result.missing.begin(), result.missing.end(), rank);
-    const std::string wrong = first_difference(block, operation % 16 == 0, [&](std::size_t position) {
-      return missing ? untouched() : payload_.contribution(rank, filled, position);
-    });
+    const std::string wrong = missing ? check_untouched(block.subspan(part_there(block, rank, filled)), operation)
+                                      : first_difference(block, operation % 16 == 0, [&](std::size_t position) {
+                                          return payload_.contribution(rank, filled, position);
+                                        });
     if (!wrong.empty())
       verdict.complaint = fmt::format("block of {}rank {}: {}", missing ? "missing " : "", rank, wrong);
   }
   return verdict;
+}
+
+template <Element T>
+std::size_t Checker<T>::part_there(std::span<const T> share, int rank, std::uint64_t filled) const {
+  std::size_t there = 0;
+  while (has_rounds_ && there < share.size() &&
+         share[there] == payload_.contribution(rank, filled, there % period_elements))
+    ++there;
+  return there;
 }
 
 template <Element T>

@@ -40,6 +40,8 @@ class Checker {
   void set_counts(OwnCounts counts) { counts_ = std::move(counts); }
   // With a quorum a rank that is missing in one result may be in the next one.
   void note_quorum() { may_be_late_ = true; }
+  // An alltoall that goes in rounds: of a missing rank's share a part may have come, from its beginning on.
+  void set_rounds(bool has_rounds) { has_rounds_ = has_rounds; }
 
   // The same of a share of the sum. Inputs for the shares of different ranks differ.
   void fill_shares(std::span<T> values, std::uint64_t operation) const;
@@ -66,6 +68,8 @@ class Checker {
  private:
   static T untouched();
   Verdict check_blocks(std::span<const T> values, std::uint64_t filled, std::uint64_t operation, const Result& result);
+  // Of a missing rank, that much of its share is there; with any operation but one in rounds nothing.
+  std::size_t part_there(std::span<const T> share, int rank, std::uint64_t filled) const;
   // filled: the operation that fill() was told.
   Verdict check_sum(std::span<const T> values, std::uint64_t filled, std::uint64_t operation, const Result& result);
   std::uint64_t operation_of_share(std::uint64_t operation, int rank) const {
@@ -83,7 +87,7 @@ class Checker {
   World world_;
   OwnCounts counts_;
   std::vector<std::int32_t> last_missing_;
-  bool may_be_late_ = false;
+  bool may_be_late_ = false, has_rounds_ = false;
 };
 
 // Calls action with a value of the C++ type.

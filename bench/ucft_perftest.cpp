@@ -29,6 +29,7 @@ namespace ucft::detail::bench {
 namespace {
 
 constexpr std::int64_t notice_before_death_ns = 1'000'000;
+constexpr std::size_t most_at_once_bytes = std::size_t{32} << 20;  // of a rank's alltoall on one host (ucft.h)
 constexpr std::uint64_t most_complaints = 5;
 
 void user_sum(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void*) {
@@ -142,6 +143,7 @@ class Perftest {
       checker_.set_counts(own_counts_ = OwnCounts(world_.rank(), world_.size(), count));
     const std::size_t sent = count * given_by_rank(arguments_.test, world_.size()),
                       received = count * got_by_rank(arguments_.test, world_.size());
+    checker_.set_rounds(arguments_.test == Test::alltoall && sent * sizeof(T) > most_at_once_bytes && shares_memory());
     if (arguments_.shared_memory && count > 0) {
       send_ = context_.allocate<T>(sent);
       recv_ = context_.allocate<T>(received);
@@ -151,6 +153,14 @@ class Perftest {
     own_recv_ = std::make_unique<T[]>(received);
     send_ = {own_send_.get(), sent};
     recv_ = {own_recv_.get(), received};
+  }
+
+  // Of this rank with all others.
+  bool shares_memory() const {
+    ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
+    const ucft_status_t status = ucft_context_paths(context_.get(), &paths);
+    if (status != UCFT_OK) give_up(world_.rank(), "the paths", status);
+    return paths.shared_memory == world_.size() - 1;
   }
 
   void release() {

@@ -385,7 +385,7 @@ void bind_classes(py::module_& m) {
   bind_operation(
       communicator, "alltoall", &Communicator::alltoall, waiting(&Communicator::alltoall),
       doc("From each rank what it has for this one. The place of a rank in result.missing is left as it was (in a "
-          "new array: zeros).",
+          "new array: zeros). If each rank of one host gives more than 32 MiB, it may hold the beginning of the share.",
           true, "send, recv: (ranks, *shape), or one-dimensional, with a whole share for each rank.\n"),
       py::arg("send"), recv, dtype, options);
   bind_operation(communicator, "alltoallv", &Communicator::alltoallv, waiting(&Communicator::alltoallv),

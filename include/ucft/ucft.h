@@ -577,8 +577,9 @@ UCFT_API ucft_status_t ucft_gatherv(ucft_comm_h comm, const void* send, void* re
  * left as it was, and result->missing names the rank, whatever options.failure_info is.
  * Where all ranks share memory, each reads no more than it gets. If a rank gives more than 32 MiB there, it goes
  * in rounds of 8 MiB. Others wait then for a rank that has posted it and computes. Other posts of the communicator are
- * UCFT_ERR_BUSY meanwhile. Parts of a dead rank's shares may have come. Between hosts short blocks go whole to each;
- * shares go straight to their readers between two hosts, and from 96 KiB on of all blocks together. */
+ * UCFT_ERR_BUSY meanwhile. The place of a missing rank's share may hold the beginning of that share then.
+ * Between hosts short blocks go whole to each; shares go straight to their readers between two hosts, and from 96 KiB
+ * on of all blocks together. */
 UCFT_API ucft_status_t ucft_alltoall(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                      const ucft_coll_options_t* options, ucft_result_t* result);
 /* The same with shares of different lengths: send_counts[r] elements for rank r at send + send_displacements[r]
