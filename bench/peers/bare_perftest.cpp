@@ -49,6 +49,8 @@ class Bare {
       : me_(world.rank),
         ranks_(world.size),
         root_(arguments.root),
+        given_(given_by_rank(arguments.test, world.size)),
+        keeps_own_share_(arguments.test == Test::alltoall),
         yields_(world.size > sysconf(_SC_NPROCESSORS_ONLN)),
         reduction_(static_cast<DataType>(arguments.dtype)),
         combine_two_(reduction_) {}
@@ -58,7 +60,8 @@ class Bare {
 
   void begin_row(std::size_t count) {
     leave_row();
-    bytes_ = count * sizeof(T);
+    bytes_ = count * sizeof(T) * given_;
+    share_bytes_ = bytes_ / static_cast<std::size_t>(ranks_);
     is_small_ = bytes_ <= small_bytes;
     banks_ = !is_small_ ? large_banks : yields_ ? small_banks_on_shared_cores : small_banks;
     piece_ = std::min(piece_bytes, rounded(bytes_ / static_cast<std::size_t>(ranks_)));
@@ -82,18 +85,24 @@ class Bare {
     ++number_;
     if (!is_small_) return scatter_and_gather(bytes_of(send), bytes_of(recv));
     give(bytes_of(send));
-    sum_of_cells(bytes_of(send), bytes_of(recv));
+    add_up(ranks_, 0, bytes_, bytes_of(send), bytes_of(recv));
   }
 
   void reduce(std::span<const T> send, std::span<T> recv) {
     ++number_;
     if (me_ != root_) return give_to_root(bytes_of(send));
-    if (is_small_)
-      sum_of_cells(bytes_of(send), bytes_of(recv));
-    else
-      for (std::size_t piece = 0; piece < pieces_; ++piece) sum_of_piece(piece, bytes_of(send), bytes_of(recv));
-    words(me_).through.store(number_, std::memory_order_release);
+    add_up(ranks_, 0, bytes_, bytes_of(send), bytes_of(recv));
+    note_through();
   }
+
+  void reduce_scatter(std::span<const T> send, std::span<T> recv) {
+    ++number_;
+    put(bytes_of(send));
+    add_up(ranks_, own_share(), share_bytes_, bytes_of(send), bytes_of(recv));
+  }
+
+  void scan(std::span<const T> send, std::span<T> recv) { scan_up_to(me_ + 1, bytes_of(send), bytes_of(recv)); }
+  void exscan(std::span<const T> send, std::span<T> recv) { scan_up_to(me_, bytes_of(send), bytes_of(recv)); }
 
   void broadcast(std::span<T> recv) {
     ++number_;
@@ -103,30 +112,42 @@ class Bare {
       put(data);
       return;
     }
-    take(root_, data);
-    words(me_).through.store(number_, std::memory_order_release);
+    take(root_, 0, bytes_, data);
+    note_through();
+  }
+
+  void scatter(std::span<const T> send, std::span<T> recv) {
+    ++number_;
+    if (me_ == root_) {
+      wait_for_bank(0, ranks_);
+      put(bytes_of(send));
+      return copy(bytes_of(recv), bytes_of(send) + own_share(), share_bytes_);
+    }
+    take(root_, own_share(), share_bytes_, bytes_of(recv));
+    note_through();
   }
 
   void gather(std::span<const T> send, std::span<T> recv) {
     ++number_;
     if (me_ != root_) return give_to_root(bytes_of(send));
-    take_all(bytes_of(send), bytes_of(recv));
-    words(me_).through.store(number_, std::memory_order_release);
+    take_all(0, bytes_, bytes_of(send), bytes_of(recv));
+    note_through();
   }
-
-  void reduce_scatter(std::span<const T>, std::span<T>) { std::abort(); }
-  void scatter(std::span<const T>, std::span<T>) { std::abort(); }
-  void alltoall(std::span<const T>, std::span<T>) { std::abort(); }
-  void alltoallv(std::span<const T>, std::span<T>) { std::abort(); }
-  void sendrecv(std::span<const T>, std::span<T>) { std::abort(); }
-  void scan(std::span<const T>, std::span<T>) { std::abort(); }
-  void exscan(std::span<const T>, std::span<T>) { std::abort(); }
 
   void allgather(std::span<const T> send, std::span<T> recv) {
     ++number_;
     put(bytes_of(send));
-    take_all(bytes_of(send), bytes_of(recv));
+    take_all(0, bytes_, bytes_of(send), bytes_of(recv));
   }
+
+  void alltoall(std::span<const T> send, std::span<T> recv) {
+    ++number_;
+    put(bytes_of(send));
+    take_all(own_share(), share_bytes_, bytes_of(send) + own_share(), bytes_of(recv));
+  }
+
+  void alltoallv(std::span<const T>, std::span<T>) { std::abort(); }  // these are refused
+  void sendrecv(std::span<const T>, std::span<T>) { std::abort(); }
 
   void barrier() {
     ++number_;
@@ -186,7 +207,8 @@ class Bare {
   }
   void stage(const std::byte* data) const {
     for (std::size_t piece = 0; piece < pieces_; ++piece) {
-      host_copy(bank(me_) + piece * piece_, data + piece * piece_, bytes_of_piece(piece));
+      if (!keeps_own_share_ || !is_in_own_share(piece))
+        host_copy(bank(me_) + piece * piece_, data + piece * piece_, bytes_of_piece(piece));
       words(me_).staged.store((number_ - 1) * pieces_ + piece + 1, std::memory_order_release);
     }
   }
@@ -195,48 +217,60 @@ class Bare {
     wait_for_bank(root_, root_ + 1);
     put(data);
   }
-  void take(int rank, std::byte* to) const {
+  void note_through() { words(me_).through.store(number_, std::memory_order_release); }
+  std::size_t own_share() const { return static_cast<std::size_t>(me_) * share_bytes_; }
+
+  // A part of the data of that rank, once it is there.
+  const std::byte* read(int rank, std::size_t offset, std::size_t bytes) const {
     if (is_small_) {
       wait_for_cell(rank);
-      return copy(to, cell(rank), bytes_);
+      return cell(rank) + offset;
     }
-    for (std::size_t piece = 0; piece < pieces_; ++piece) {
-      wait_for_piece(rank, piece);
-      host_copy(to + piece * piece_, bank(rank) + piece * piece_, bytes_of_piece(piece));
-    }
+    wait_for_piece(rank, (offset + bytes - 1) / piece_);
+    return bank(rank) + offset;
   }
-
-  // A block of each rank. `own`: as in sum_of_cells().
-  void take_all(const std::byte* own, std::byte* into) const {
+  // step(done, bytes): parts as long as a piece, or all of small data.
+  template <class Step>
+  void for_each_step(std::size_t bytes, Step step) const {
+    const std::size_t most = is_small_ ? bytes : piece_;
+    for (std::size_t done = 0; done < bytes; done += most) step(done, std::min(most, bytes - done));
+  }
+  void take(int rank, std::size_t offset, std::size_t bytes, std::byte* to) const {
+    for_each_step(bytes,
+                  [&](std::size_t done, std::size_t part) { copy(to + done, read(rank, offset + done, part), part); });
+  }
+  // Side by side, so much of each rank's. `own`: this rank's part, where its caller has it.
+  void take_all(std::size_t offset, std::size_t bytes, const std::byte* own, std::byte* into) const {
     for (int rank = 0; rank < ranks_; ++rank) {
-      std::byte* const to = into + static_cast<std::size_t>(rank) * bytes_;
+      std::byte* const to = into + static_cast<std::size_t>(rank) * bytes;
       if (rank == me_)
-        copy(to, own, bytes_);
+        copy(to, own, bytes);
       else
-        take(rank, to);
+        take(rank, offset, bytes, to);
     }
   }
 
+  // The sum of a part of what the ranks before `end` have given. `given`: this rank's, where its caller has it.
+  void add_up(int end, std::size_t offset, std::size_t bytes, const std::byte* given, std::byte* into) const {
+    for_each_step(bytes, [&](std::size_t done, std::size_t part) {
+      const std::byte* sum = nullptr;
+      for (int rank = 0; rank < end; ++rank) {
+        const std::byte* const its = rank == me_ ? given + offset + done : read(rank, offset + done, part);
+        sum = combine_two_.add(sum, its, part / sizeof(T), into + done);
+      }
+      if (end == 1) copy(into + done, sum, part);
+    });
+  }
+  void scan_up_to(int end, const std::byte* given, std::byte* into) {
+    ++number_;
+    wait_for_bank(me_ + 1, ranks_);
+    put(given);
+    add_up(end, 0, bytes_, given, into);
+    note_through();
+  }
   std::size_t bytes_of_piece(std::size_t piece) const { return std::min(piece_, bytes_ - piece * piece_); }
-
-  // `own`: this rank's, from where the caller has it.
-  void sum_of_cells(const std::byte* own, std::byte* into) const {
-    const std::byte* sum = nullptr;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      if (rank != me_) wait_for_cell(rank);
-      sum = combine_two_.add(sum, rank == me_ ? own : cell(rank), bytes_ / sizeof(T), into);
-    }
-    if (ranks_ == 1) copy(into, sum, bytes_);
-  }
-  void sum_of_piece(std::size_t piece, const std::byte* own, std::byte* into) const {
-    const std::byte* sum = nullptr;
-    const std::size_t offset = piece * piece_;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      if (rank != me_) wait_for_piece(rank, piece);
-      sum = combine_two_.add(sum, (rank == me_ ? own : bank(rank)) + offset, bytes_of_piece(piece) / sizeof(T),
-                             into + offset);
-    }
-    if (ranks_ == 1) copy(into + offset, sum, bytes_of_piece(piece));
+  bool is_in_own_share(std::size_t piece) const {
+    return piece * piece_ >= own_share() && piece * piece_ + bytes_of_piece(piece) <= own_share() + share_bytes_;
   }
 
   void scatter_and_gather(const std::byte* own, std::byte* into) {
@@ -244,7 +278,7 @@ class Bare {
     const auto ranks = static_cast<std::size_t>(ranks_), me = static_cast<std::size_t>(me_);
     std::size_t taken = 0, given = 0;
     for (std::size_t piece = me; piece < pieces_; piece += ranks) {
-      sum_of_piece(piece, own, into);
+      add_up(ranks_, piece * piece_, bytes_of_piece(piece), own, into + piece * piece_);
       host_copy(chunks(me_) + piece * piece_, into + piece * piece_, bytes_of_piece(piece));
       words(me_).combined.store(combined_before_ + ++given, std::memory_order_release);
       while (taken < pieces_ && take_chunk(taken, into, false)) ++taken;
@@ -266,12 +300,15 @@ class Bare {
   }
 
   const int me_, ranks_, root_;
+  const std::size_t given_;  // payloads that a rank gives
+  const bool keeps_own_share_;
   const bool yields_;
   const Reduction reduction_;
   const Combiner combine_two_;
   MPI_Win window_ = MPI_WIN_NULL;
-  std::vector<std::byte*> bases_;  // by rank
-  std::size_t bytes_ = 0, piece_ = 0, pieces_ = 0, bank_bytes_ = 0;
+  std::vector<std::byte*> bases_;            // by rank
+  std::size_t bytes_ = 0, share_bytes_ = 0;  // that a rank gives: in all, and to each
+  std::size_t piece_ = 0, pieces_ = 0, bank_bytes_ = 0;
   bool is_small_ = true;
   std::uint64_t banks_ = small_banks, number_ = 0;  // operations begun
   std::uint64_t free_until_ = 0;                    // operations that no rank needs anything of
@@ -284,7 +321,8 @@ class Bare {
 int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
   return peer_perftest<Bare>(argument_count, argument_values, "bare", [](const Arguments& arguments) {
-    return arguments.test == Test::reduce_scatter ? std::string("-t reduce_scatter: not here")
-                                                  : std::string(lacks_of_bare(arguments));
+    if (arguments.test == Test::alltoallv || arguments.test == Test::sendrecv)
+      return std::string("not -t alltoallv and sendrecv");
+    return lacks_of_bare(arguments);
   });
 }
