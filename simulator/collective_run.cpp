@@ -7,8 +7,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "collectives/catalogue/blocks.hpp"
 #include "collectives/catalogue/catalogue.hpp"
 #include "collectives/topology/reduce_topology.hpp"
+#include "simulator/exchanged.hpp"
 #include "simulator/promises.hpp"
 
 namespace ucft::detail::simulator {
@@ -24,8 +26,12 @@ class CollectiveActors {
         buffers_({&CollectiveActors::allocate, this, 1 << 20}),
         members_(run.setting.ranks),
         operations_(static_cast<std::size_t>(run.setting.ranks)) {
-    arguments_.count = arguments_.row().has_data() ? stand_in_.words() : 0;
+    const CatalogueRow& row = arguments_.row();
+    const auto ranks = static_cast<std::uint64_t>(run.setting.ranks);
     arguments_.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+    arguments_.count = !row.has_data() ? 0 : row.has_own_lengths() ? ranks * stand_in_.words() : stand_in_.words();
+    arguments_.own_count = row.has_own_lengths() ? stand_in_.words() : 0;
+    if (row.goes_straight) Exchange::put_into(arguments_, run.setting.ranks);
     root_ = arguments_.root;
   }
   CollectiveActors(const CollectiveActors&) = delete;
@@ -33,13 +39,8 @@ class CollectiveActors {
 
   Buffers& buffers() { return buffers_; }
   void start(Rank rank, Outbox& out) {
-    Slice input;
-    if (is_one_of(arguments_.row().gives, rank == arguments_.root)) {
-      const std::vector<std::uint64_t> numbers(stand_in_.words(), number_of(rank));
-      input = buffers_.whole(buffers_.copy_in(numbers.data(), 8 * numbers.size()));
-    }
     of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, nullptr, stand_in_.optimism()},
-                   {.input = input}, no_rank, out);
+                   memory_of(rank), no_rank, out);
   }
   void deliver(Rank rank, const Message& message, Outbox& out) {
     const bool had_it = of(rank).finished();
@@ -53,14 +54,14 @@ class CollectiveActors {
   void turn(Rank rank, double now, Outbox& out) { of(rank).on_turn(out, std::llround(now * 1000), true); }  // 1 is 1 us
   double turn_at(Rank rank) const { return static_cast<double>(of(rank).turn_due_ns()) / 1000; }
   bool finished(Rank rank) const { return of(rank).finished(); }
-  std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
+  std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message); }
 
   // A failure matters to the ranks that wait for the failed one in the reduce. It matters to those below it in the
   // broadcast tree, or with the value from it. And to a root that gathers, and to all if the failed one was the root.
   template <class Visit>
   void note_failure(Rank failed, Visit visit) {
     failed_.insert(failed);
-    if (run_.tell_everybody || run_.optimistic || failed == root_) {
+    if (run_.tell_everybody || run_.optimistic || failed == root_ || arguments_.row().goes_straight) {
       for (Rank rank = 0; rank < run_.setting.ranks; ++rank) visit(rank);
       if (failed == root_) root_ = next_root();
       return;
@@ -84,19 +85,55 @@ class CollectiveActors {
 
   const Operation& operation(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
   Rank root() const { return root_; }
-  // With the first word of its value.
+  Terms terms() const { return terms_of_numbers(arguments_, run_.setting.ranks, stand_in_.words()); }
+  // Of sums and a root's data with the first word alone.
   Result result_of(Rank rank) const {
-    Result result = simulator::result_of(operation(rank).decision(), operation(rank).attempts());
-    const Slice found = operation(rank).decision().value;
-    if (found) std::memcpy(&result.value.emplace_back(), buffers_.data(found), sizeof(std::uint64_t));
+    const Operation& its = operation(rank);
+    Result result = simulator::result_of(its.decision(), its.attempts());
+    const Slice found = its.value();
+    if (!found) return result;
+    const std::span<const std::byte> bytes{buffers_.data(found), found.bytes};
+    if (its.row().goes_straight) {
+      const Rank ranks = run_.setting.ranks;
+      if (result.outcome == Outcome::success) read_exchange(its, bytes, buffers_, ranks, ranks, true, result);
+      return result;
+    }
+    result.value.resize(its.row().has_own_lengths() ? bytes.size() / sizeof(std::uint64_t) : 1);
+    std::memcpy(result.value.data(), bytes.data(), sizeof(std::uint64_t) * result.value.size());
     return result;
   }
 
  private:
+  // Pages that nobody writes to take no memory: there is room for all blocks in most messages.
   static std::byte* allocate(void* arg, std::size_t bytes) {
     auto& memory = static_cast<CollectiveActors*>(arg)->memory_;
-    memory.push_back(std::make_unique<std::byte[]>(bytes));
+    memory.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
     return memory.back().get();
+  }
+  Operation::Memory memory_of(Rank rank) {
+    const CatalogueRow& row = arguments_.row();
+    Operation::Memory memory;
+    std::vector<std::uint64_t> numbers(stand_in_.words(), number_of(rank));
+    if (row.goes_straight) {
+      numbers.clear();
+      for (Rank to = 0; to < run_.setting.ranks; ++to) {
+        memory.shares.push_back({to, 8 * numbers.size(), 8 * stand_in_.words()});
+        numbers.insert(numbers.end(), stand_in_.words(), number_for(rank, to));
+      }
+      memory.room = buffers_.allocate(std::max<std::uint64_t>(8 * numbers.size(), 8));
+      memory.result = buffers_.allocate(arguments_.bytes());
+    }
+    if (!is_one_of(row.gives, rank == arguments_.root)) return memory;
+    if (!row.has_own_lengths()) {
+      memory.input = buffers_.whole(buffers_.copy_in(numbers.data(), 8 * numbers.size()));
+      return memory;
+    }
+    if (is_one_of(row.gets, rank == arguments_.root))
+      memory.result = buffers_.allocate(Blocks::result_bytes(arguments_, run_.setting.ranks));
+    memory.input = buffers_.whole(buffers_.allocate(Blocks::input_bytes(arguments_)));
+    memory.input.bytes = Blocks::input_bytes(arguments_);
+    Blocks::pack(arguments_, rank, numbers.data(), buffers_.data(memory.input));
+    return memory;
   }
   Operation& of(Rank rank) { return operations_[static_cast<std::size_t>(rank)]; }
   const Operation& of(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
@@ -143,20 +180,48 @@ Rank largest_gap(const Engine<CollectiveActors>& engine, Rank ranks, Rank root) 
   return longest;
 }
 
+// Each gets data of its own from an exchange. Sets of blocks may have come in another order.
+bool differs(const Terms& terms, Rank rank, const Result& its, const Result& reference) {
+  if (!terms.given_to) return !disagreement(its, reference).empty() && !has_same_blocks(terms, its, reference);
+  Result alike = its;
+  alike.value = reference.value;
+  return !disagreement(alike, reference).empty() ||
+         (its.outcome == Outcome::success && !wrong_contents(terms_at(terms, rank), its).empty());
+}
+
 }  // namespace
 
 StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic)
-    : payload_bytes_(payload_bytes), optimism_(optimistic) {
+    : row_(row_of(kind)), payload_bytes_(payload_bytes), optimism_(optimistic) {
+  const std::uint64_t blocks = static_cast<std::uint64_t>(processes), piece = optimism_.piece_of(payload_bytes);
+  const std::uint64_t pieces = (payload_bytes + piece - 1) / piece;
+  if (row_.has_own_lengths()) {
+    if (optimistic && row_.disseminates && optimism_.goes_in_pieces(blocks * payload_bytes, processes))
+      put_blocks_in_pieces(processes);
+    return;
+  }
+  if (row_.goes_straight) {
+    words_ = pieces;
+    optimism_.piece_bytes = 8;
+    return;
+  }
   if (Optimism().goes_whole(payload_bytes, processes)) return;
-  const std::uint64_t blocks = static_cast<std::uint64_t>(processes), piece = optimism_.piece_of(payload_bytes),
-                      of_all_pieces = blocks * piece;
+  const std::uint64_t of_all_pieces = blocks * piece;
   const bool has_blocks = payload_bytes >= sizeof(std::uint64_t) * blocks;  // else some have no element
-  const bool has_pieces = payload_bytes > piece;
-  if (optimistic && row_of(kind).reduces && row_of(kind).disseminates && has_blocks)
+  if (optimistic && row_.reduces && row_.disseminates && has_blocks)
     words_ = blocks * ((payload_bytes + of_all_pieces - 1) / of_all_pieces);
-  if (optimistic && row_of(kind).from_root() && has_pieces) words_ = (payload_bytes + piece - 1) / piece;
+  if (optimistic && row_.from_root() && pieces > 1) words_ = pieces;
   optimism_.whole_bytes = 0;
   optimism_.piece_bytes = 8;
+}
+
+// A record goes in pieces, whose head counts as a number, too.
+void StandIn::put_blocks_in_pieces(Rank processes) {
+  const std::uint64_t piece = optimism_.piece_of(payload_bytes_ * static_cast<std::uint64_t>(processes)),
+                      pieces = (payload_bytes_ + piece - 1) / piece;
+  words_ = std::max<std::uint64_t>(pieces, 2) - 1;
+  optimism_.piece_bytes = pieces > 1 ? 8 : 16;
+  optimism_.whole_bytes = optimism_.set_bytes = 0;
 }
 
 double tree_deadline(const CollectiveRun& run) {
@@ -184,8 +249,8 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
   const Rank ranks = run.setting.ranks;
   const bool to_root = arguments.row().to_root();
   std::vector<double> times;
-  Terms terms = terms_of_numbers(arguments, ranks);
-  terms.lists_missing = false;  // they are not read
+  Terms terms = actors.terms();
+  terms.lists_missing = arguments.row().goes_straight;  // else they are not read
   for (Rank rank = 0; rank < ranks; ++rank) {
     result.most_sends = std::max(result.most_sends, engine.sends(rank));
     result.most_receives = std::max(result.most_receives, engine.receives(rank));
@@ -209,16 +274,16 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
       reference = its;
       result.outcome = its.outcome;
       result.contributors = static_cast<Rank>(its.contributors);
-      is_wrong = its.outcome == Outcome::success && !wrong_contents(terms, its).empty();
+      is_wrong = its.outcome == Outcome::success && !wrong_contents(terms_at(terms, rank), its).empty();
     }
-    result.wrong += is_wrong || !disagreement(its, *reference).empty();
+    result.wrong += is_wrong || differs(terms, rank, its, *reference);
   }
   note_times_and_counts(std::move(times), engine, result);
   result.others = last_of_others(engine, ranks);
   result.latency = to_root ? engine.finished_at(arguments.root) : result.last;
   if (to_root && !reference && (!engine.alive(arguments.root) || !engine.trusted(arguments.root)))
     result.outcome = Outcome::root_failed;
-  if (!to_root) result.largest_gap = largest_gap(engine, ranks, arguments.root);
+  if (!to_root && !arguments.row().goes_straight) result.largest_gap = largest_gap(engine, ranks, arguments.root);
   return result;
 }
 

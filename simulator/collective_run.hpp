@@ -15,24 +15,30 @@
 
 namespace ucft::detail::simulator {
 
-// The stand-in for a payload among so many processes: one number. Of long data that go in blocks it is one number for
-// each piece of each block.
+// The stand-in for what a process gives among so many of them: one number. Of long data that go in blocks or pieces it
+// is one number for each piece (of each block). Of an exchange it is for what one process gives to another one.
 class StandIn {
  public:
   StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic);
   std::uint64_t words() const { return words_; }
   const Optimism& optimism() const { return optimism_; }
-  // The payload bytes that a message with so many bytes of these numbers costs.
-  std::uint64_t payload_of(std::uint64_t bytes) const { return bytes * payload_bytes_ / (8 * words_); }
+  // The payload bytes that a message with such numbers costs.
+  std::uint64_t payload_of(const Message& message) const {
+    if (row_.goes_straight && message.phase != Phase::all_broadcast) return message.value.bytes;  // whose data count
+    return message.value.bytes * payload_bytes_ / (8 * (words_ + (row_.has_own_lengths() ? 1 : 0)));
+  }
 
  private:
+  void put_blocks_in_pieces(Rank processes);
+
+  const CatalogueRow& row_;
   std::uint64_t payload_bytes_, words_ = 1;
   Optimism optimism_;
 };
 
 struct CollectiveRun {
-  Arguments arguments;  // count is ignored: see StandIn
-  std::uint64_t payload_bytes = 8;
+  Arguments arguments;              // count is ignored: see StandIn
+  std::uint64_t payload_bytes = 8;  // that a rank gives; of an exchange to each
   bool phased = false;          // correction begins when the tree would be done without failures, not after own sends
   Setting setting;              // first_turn is set by phased
   bool tell_everybody = false;  // call each rank for each failure: slow, and the same

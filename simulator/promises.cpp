@@ -164,13 +164,24 @@ std::string disagreement(const Result& result, const Result& reference) {
   return result.culprit == reference.culprit ? "" : "another culprit than the others";
 }
 
+bool has_same_blocks(const Terms& terms, const Result& result, const Result& reference) {
+  return terms.pattern.puts_side_by_side() &&
+         disagreement(in_order_of_ranks(result), in_order_of_ranks(reference)).empty();
+}
+
+Terms terms_at(const Terms& terms, Rank rank) {
+  Terms its = terms;
+  if (!terms.given_to) return its;
+  its.given = [&terms, rank](Rank from) { return terms.given_to(from, rank); };
+  its.given_to = nullptr;
+  its.pattern = Allgather::row.pattern();
+  return its;
+}
+
 std::string broken_promise(const Terms& terms, Rank rank, const Result& result, const Result* reference) {
   if (!result.finished) return "never finished";
   if (terms.given_to) {
-    Terms its = terms;
-    its.given = [&terms, rank](Rank from) { return terms.given_to(from, rank); };
-    its.given_to = nullptr;
-    its.pattern = Allgather::row.pattern();
+    const Terms its = terms_at(terms, rank);
     Result alike = result;
     if (reference != nullptr) alike.value = reference->value;
     std::string wrong = reference == nullptr ? "" : disagreement(alike, *reference);
@@ -264,10 +275,11 @@ Terms terms_of(const Arguments& arguments, Rank ranks, std::size_t operation) {
           .given_to = goes_straight ? exchanged : nullptr};
 }
 
-Terms terms_of_numbers(const Arguments& arguments, Rank ranks) {
+Terms terms_of_numbers(const Arguments& arguments, Rank ranks, std::uint64_t words) {
   Terms terms = terms_of(arguments, ranks, 0);
-  const std::size_t words = arguments.row().has_data() ? 1 : 0;
-  terms.given = [words](Rank rank) { return Words(words, number_of(rank)); };
+  const std::size_t compared = !arguments.row().has_data() ? 0 : arguments.row().has_own_lengths() ? words : 1;
+  terms.given = [compared](Rank rank) { return Words(compared, number_of(rank)); };
+  if (terms.given_to) terms.given_to = [words](Rank from, Rank to) { return Words(words, number_for(from, to)); };
   return terms;
 }
 

@@ -58,7 +58,11 @@ struct Terms {
 std::string broken_promise(const Terms& terms, Rank rank, const Result& result, const Result* reference);
 // Its parts: how the results of two ranks differ; and the error in the contents of a success.
 std::string disagreement(const Result& result, const Result& reference);
+// Two sets of blocks that agree, but for their order.
+bool has_same_blocks(const Terms& terms, const Result& result, const Result& reference);
 std::string wrong_contents(const Terms& terms, const Result& result);
+// The terms of that rank: of an exchange those of the blocks for it.
+Terms terms_at(const Terms& terms, Rank rank);
 
 // ---- what the ranks of a world give ---------------------------------------------------------------------------------
 
@@ -84,6 +88,10 @@ Terms terms_of(const Arguments& arguments, Rank ranks, std::size_t operation);
 
 // Under the clock, where ranks may be many, each gives an odd number.
 constexpr std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint64_t>(rank) + 1; }
-Terms terms_of_numbers(const Arguments& arguments, Rank ranks);
+constexpr std::uint64_t number_for(Rank from, Rank to) {
+  return number_of(from) << 32 | static_cast<std::uint64_t>(to);
+}
+// words: of a block, or of what an exchange has from one for another. Of other results the first word is checked.
+Terms terms_of_numbers(const Arguments& arguments, Rank ranks, std::uint64_t words);
 
 }  // namespace ucft::detail::simulator

@@ -1,4 +1,4 @@
-// ucft_sim bcast | reduce | allreduce | barrier: one operation under the clock, with failures, as often as asked.
+// ucft_sim bcast | reduce | allreduce | ..: one collective under the clock, with failures, as often as asked.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -19,6 +19,7 @@
 #include "simulator/commands.hpp"
 #include "simulator/comparators.hpp"
 #include "simulator/many_runs.hpp"
+#include "simulator/printed_rows.hpp"
 #include "collectives/core/random.hpp"
 #include "simulator/trace.hpp"
 #include "simulator/two_level_run.hpp"
@@ -27,8 +28,6 @@
 namespace ucft::detail::simulator::run_command {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Options : ClockOptions, RunOptions {
   Kind kind = Kind::broadcast;
@@ -51,6 +50,9 @@ struct Options : ClockOptions, RunOptions {
 };
 
 constexpr std::int64_t most_ranks_of_a_run = 1 << 24;
+// Memory grows with their square: of sets of blocks some 32 bytes each, of an exchange 100.
+constexpr std::int64_t most_ranks_with_blocks = 1 << 14, most_ranks_of_an_exchange = 1 << 12;
+constexpr std::int64_t most_ranks_of_a_sum_in_blocks = 1 << 13;  // which each send to all others twice
 
 struct Task {
   CollectiveRun run;
@@ -65,6 +67,20 @@ constexpr std::array<std::pair<const char*, Correction>, 4> gossips{{{"ocg", Cor
                                                                      {"ccg", Correction::checked},
                                                                      {"fcg", Correction::failure_proof},
                                                                      {"gossip", Correction::none}}};
+
+// That a rank gives: --bytes, or as much for each rank.
+std::uint64_t given_bytes(const Options& options) {
+  const CatalogueRow& row = row_of(options.kind);
+  const bool has_shares = row.has_shares() || row.lands == Lands::share_of_each;
+  return options.bytes * static_cast<std::uint64_t>(has_shares ? options.ranks : 1);
+}
+
+// A long alltoall is an exchange, as in the library.
+bool goes_straight(const Options& options) {
+  const auto ranks = static_cast<Rank>(options.ranks);
+  return row_of(options.kind).lands == Lands::share_of_each && ranks > 1 &&
+         Optimism().goes_straight(given_bytes(options) * static_cast<std::uint64_t>(ranks), ranks);
+}
 
 bool by_gossip(const Options& options) {
   return std::ranges::any_of(gossips, [&](const auto& each) { return options.algorithm == each.first; });
@@ -81,8 +97,8 @@ void set_gossip_of(const Options& options, const LogGP& costs, Arguments& argume
     refuse("--gossip-time: more than a million messages per rank by o and g, or more than 1000000");
   if (costs.per_message() < 0.001 || costs.per_message() > 1e5)
     refuse("--o, --g: gossip counts time in thousandths: a message takes 0.001 .. 100000");
-  set_gossip(costs, options.bytes, static_cast<std::int32_t>(options.ranks), std::llround(options.gossip_time * 1000),
-             arguments);
+  set_gossip(costs, given_bytes(options), static_cast<std::int32_t>(options.ranks),
+             std::llround(options.gossip_time * 1000), arguments);
   arguments.gossip.ask_after_ns = options.ask_after < 0 ? never_asks : std::llround(options.ask_after * 1000);
   if (options.panic_after >= 0) arguments.gossip.panic_after_ns = std::llround(options.panic_after * 1000);
   if (options.no_panic) arguments.gossip.panic_after_ns = never_asks;
@@ -90,7 +106,7 @@ void set_gossip_of(const Options& options, const LogGP& costs, Arguments& argume
 
 Arguments arguments_of(const Options& options, const LogGP& costs) {
   Arguments arguments;
-  arguments.kind = options.kind;
+  arguments.kind = goes_straight(options) ? Kind::exchange : options.kind;
   arguments.f = static_cast<std::int32_t>(options.f);
   arguments.root = static_cast<Rank>(options.root);
   parse_tree(options.tree, arguments.shape.tree);
@@ -101,7 +117,7 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
     refuse("--corrected-are-silent: of --correction opportunistic and opportunistic-optimised");
   arguments.shape.arity = options.arity;
   arguments.correction_distance = options.distance > 0 || by_gossip(options) ? options.distance : 2;
-  arguments.shape.delay_quarters = delay_quarters_of(costs, row_of(options.kind).has_data() ? options.bytes : 0);
+  arguments.shape.delay_quarters = delay_quarters_of(costs, row_of(options.kind).has_data() ? given_bytes(options) : 0);
   if (const std::string problem = problem_with(arguments.shape); !problem.empty()) refuse(problem);
   if (by_gossip(options)) set_gossip_of(options, costs, arguments);
   return arguments;
@@ -109,7 +125,7 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
 
 bool is_long_broadcast(const Options& options, const Arguments& arguments) {
   const auto processes = static_cast<std::int32_t>(options.hosts > 0 ? options.hosts : options.ranks);
-  return plain_schedule_of(arguments, processes, options.bytes) == PlainSchedule::in_pieces;
+  return plain_schedule_of(arguments, processes, given_bytes(options)) == PlainSchedule::in_pieces;
 }
 
 void refuse_meaningless_of(const CLI::App& command, const Options& options, const Arguments& arguments) {
@@ -162,6 +178,20 @@ void set_two_level(const Options& options, const CollectiveRun& run, TwoLevelRun
   two_level.proof_delay = options.proof_delay < 0 ? 10 * run.setting.costs.delivery() : options.proof_delay;
 }
 
+void refuse_too_many(const Options& options, const Arguments& arguments) {
+  const CatalogueRow& row = arguments.row();
+  const std::int64_t processes = options.hosts > 0 ? options.hosts : options.ranks;
+  if (options.optimistic && processes > most_ranks_of_a_sum_in_blocks &&
+      plain_schedule_of(arguments, static_cast<std::int32_t>(processes), given_bytes(options)) ==
+          PlainSchedule::in_blocks)
+    refuse(fmt::format("--optimistic: {} of so many bytes goes in blocks, up to {} processes", options.name,
+                       most_ranks_of_a_sum_in_blocks));
+  if (!row.has_own_lengths() && !row.goes_straight) return;
+  if (options.hosts > 0) refuse(fmt::format("--hosts: not of {}", options.name));
+  const std::int64_t most = row.goes_straight ? most_ranks_of_an_exchange : most_ranks_with_blocks;
+  if (options.ranks > most) refuse(fmt::format("--ranks {}: of this {} up to {}", options.ranks, options.name, most));
+}
+
 Task task_of(const Options& options) {
   Task task;
   if (options.root < 0 || options.root >= options.ranks)
@@ -172,7 +202,9 @@ Task task_of(const Options& options) {
   // Without the detector's word no rank is given up: a broadcast then shows what its tree and correction do alone.
   set_clock(options, row_of(options.kind).collects, setting);
   run.arguments = arguments_of(options, setting.costs);
-  run.payload_bytes = run.arguments.row().has_data() ? options.bytes : 0;
+  const CatalogueRow& row = run.arguments.row();
+  run.payload_bytes = !row.has_data() ? 0 : row.goes_straight ? options.bytes : given_bytes(options);
+  refuse_too_many(options, run.arguments);
   run.phased = options.phased;
   run.optimistic = options.optimistic;
   if (options.optimistic && options.algorithm != "corrected")
@@ -202,8 +234,9 @@ Task task_of(const Options& options) {
     // Else Buntinas' root would never hear of a death: the detector is part of it.
     if (comparator.algorithm == Comparator::buntinas && options.detection.empty())
       setting.detection_delay = 10 * setting.costs.delivery();
-    const CatalogueRow& row = row_of(options.kind);
-    if ((allreduce_only && !(row.reduces && row.disseminates)) || (broadcast_only && row.collects) || !row.has_data())
+    const bool is_alone = row.has_shares() || row.has_own_lengths() || row.goes_straight;
+    if (is_alone || (allreduce_only && !(row.reduces && row.disseminates)) || (broadcast_only && row.collects) ||
+        !row.has_data())
       refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
     if (options.root != 0)
       refuse(fmt::format("--root {}: --algorithm {} has rank 0 as root", options.root, options.algorithm));
@@ -298,6 +331,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
 
   Json row;
   row["operation"] = options.name;
+  if (row_of(options.kind).lands == Lands::share_of_each) row["straight"] = arguments.row().goes_straight;
   row["algorithm"] = options.algorithm;
   row["ranks"] = options.ranks;
   if (task.is_two_level) {
@@ -320,7 +354,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
     row["panic_after"] = time_of(after_ns == never_asks ? never : static_cast<double>(after_ns) / 1000);
   }
   row["phased"] = options.phased;
-  row["bytes"] = task.run.payload_bytes;
+  row["bytes"] = row_of(options.kind).has_data() ? options.bytes : 0;
   const LogGP& costs = task.run.setting.costs;
   row["L"] = costs.latency;
   row["o_send"] = costs.send_overhead;
@@ -373,49 +407,6 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   return row;
 }
 
-// The unit of a figure. Times have the unit that L, o, g and G have: us, say.
-std::string_view unit_of(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> units[] = {
-      {" bytes payload ", "bytes"},
-      {" G ", "time a byte"},
-      {" messages messages_max most_sends most_receives sends_per_rank ", "messages"},
-      {" failed missed largest_gap most_partners ", "ranks"},
-      {" L o_send o_receive g gossip_time panic_after gather deliver prove jitter skew detect ", "time"},
-      {" latency latency_mean latency_max first median last others end end_mean end_max ", "time"}};
-  for (const auto& [names, unit] : units)
-    if (names.find(fmt::format(" {} ", name)) != names.npos) return unit;
-  return "";
-}
-
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
-
-void print_csv_row(const Json& row) {
-  std::string line;
-  for (const auto& [name, value] : row.items()) line += (line.empty() ? "" : ",") + text_of(value);
-  fmt::print("{}\n", line);
-}
-
-void print(const Options& options, const std::vector<Json>& rows) {
-  if (options.csv) {
-    std::string names;
-    for (const auto& [name, value] : rows.front().items()) names += (names.empty() ? "" : ",") + name;
-    fmt::print("{}\n", names);
-  }
-  for (const Json& row : rows) {
-    if (options.json)
-      fmt::print("{}\n", row.dump());
-    else if (options.csv)
-      print_csv_row(row);
-    else
-      for (const auto& [name, value] : row.items()) {
-        const std::string_view unit = unit_of(name);
-        const std::string text = value.is_null() || text_of(value).empty() ? "-" : text_of(value);
-        fmt::print("{:<16}{}\n", name, unit.empty() ? text : fmt::format("{:<12}{}", text, unit));
-      }
-  }
-  if (!options.json && !options.csv) fmt::print("(A time has the unit in which L, o, g and G are given: us, say.)\n");
-}
-
 CollectiveResult trace_once(const Options& options, const Task& task) {
   constexpr std::int64_t most_ranks = 65536;
   if (options.runs != 1) refuse("--trace: of one run only");
@@ -458,7 +449,7 @@ int run_and_print(Options& options, const CLI::App& command) {
       rows.back()["events"] = events;
     }
   }
-  print(options, rows);
+  print_rows(rows, options.csv ? RowForm::csv : options.json ? RowForm::json : RowForm::text);
   std::int64_t wrong = 0;
   for (const CollectiveResult& result : results) wrong += result.wrong;
   if (wrong > 0)
@@ -556,7 +547,9 @@ void add_options(CLI::App& command, Options& options) {
       .add_flag("--no-panic", options.no_panic,
                 "only half of fcg: such a rank never sends to all, so deaths may leave some ranks without the value")
       ->excludes(panic_after);
-  command.add_option("--bytes", options.bytes, "payload")
+  command
+      .add_option("--bytes", options.bytes,
+                  "payload; of gather, scatter and those that have a block or share for each rank: of one of these")
       ->check(whole_between(0, 1000000000000))
       ->capture_default_str();
 
@@ -591,6 +584,14 @@ void add_run_commands(CLI::App& app, int& exit_code) {
   add(Kind::reduce, "reduce", "a reduce under the clock");
   add(Kind::allreduce, "allreduce", "an allreduce under the clock");
   add(Kind::barrier, "barrier", "a barrier under the clock");
+  for (const auto& [kind, name] : {std::pair{Kind::gather, "gather"},
+                                   {Kind::scatter, "scatter"},
+                                   {Kind::allgather, "allgather"},
+                                   {Kind::alltoall, "alltoall"},
+                                   {Kind::reduce_scatter, "reduce_scatter"},
+                                   {Kind::scan, "scan"},
+                                   {Kind::exscan, "exscan"}})
+    add(kind, name, "the same of this one");
 }
 
 }  // namespace ucft::detail::simulator::run_command

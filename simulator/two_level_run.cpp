@@ -41,7 +41,7 @@ class TwoLevelActors {
     const Member* const found = find(rank);
     return found != nullptr && found->result.finished;
   }
-  std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
+  std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message); }
   template <class Visit>
   void note_failure(Rank failed, Visit visit);
   template <class Visit>
@@ -287,7 +287,7 @@ CollectiveResult simulate(const TwoLevelRun& given) {
   CollectiveResult result;
   const Arguments& arguments = run.arguments;
   const bool to_root = arguments.row().to_root();
-  Terms terms = terms_of_numbers(arguments, run.setting.ranks);
+  Terms terms = terms_of_numbers(arguments, run.setting.ranks, 1);
   const Host root_host = arguments.root / run.ranks_per_host;
   std::vector<double> times;
   const Result* reference = nullptr;

@@ -107,7 +107,7 @@ TEST(PlainSchedules, ShortBroadcastsHaveNone) {
     }
 }
 
-// The clock runs none. Of 4 processes that give 256 KiB each, which are 5 pieces, each sends 15 pieces. It sends one
+// Of 4 processes that give 256 KiB each, which are 5 pieces, each sends 15 pieces. It sends one
 // word of the closing in each of 2 steps, and 2 words of the exchange.
 TEST(PlainSchedules, LongAllgathersGoInPieces) {
   Arguments arguments;
@@ -122,6 +122,23 @@ TEST(PlainSchedules, LongAllgathersGoInPieces) {
     EXPECT_GT(predicted.latency, on_the_wire);
     EXPECT_LT(predicted.latency, 1.3 * on_the_wire + 16 * costs.per_message() + 3 * costs.delivery());
   }
+}
+
+TEST(PlainSchedules, LongAllgathersTakeTheTimeThatIsPredicted) {
+  Arguments arguments;
+  arguments.kind = Kind::allgather;
+  for (const LogGP& costs : several_costs)
+    for (std::uint64_t block : {150'000, 1 << 20})
+      for (Rank ranks : numbers_of_processes({100})) {
+        const std::uint64_t all = block * static_cast<std::uint64_t>(ranks);
+        ASSERT_EQ(plain_schedule_of(arguments, ranks, all), PlainSchedule::all_in_pieces);
+        const PlainCost predicted = predict_plain(arguments, ranks, costs, all);
+        const CollectiveResult result = without_deaths(Kind::allgather, ranks, costs, block);
+        const bool is_slow = costs.gap_per_byte * 50000 > costs.delivery();
+        EXPECT_NEAR(result.latency, predicted.latency, (is_slow ? 0.2 : 0.3) * predicted.latency)
+            << ranks << " ranks, " << block << " bytes, L " << costs.latency;
+        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << block << " bytes";
+      }
 }
 
 // A vector of fewer elements than processes goes along trees from the first message on.

@@ -114,7 +114,7 @@ TEST(Promises, AValueIsWhole) {
 
 TEST(Promises, OfManyRanksASumIsBetweenThatOfTheLiveAndThatOfAll) {
   const Arguments arguments = call(Kind::allreduce);
-  Terms terms = terms_of_numbers(arguments, 100);
+  Terms terms = terms_of_numbers(arguments, 100, 1);
   terms.lists_missing = false;
   for (Rank rank = 0; rank < 80; ++rank) terms.part(rank) = Part::must;
   Result result;
