@@ -219,9 +219,9 @@ Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t filled
 
 template <Element T>
 std::size_t Checker<T>::part_there(std::span<const T> share, int rank, std::uint64_t filled) const {
+  if (!has_rounds_ || share.empty()) return 0;
   std::size_t there = 0;
-  while (has_rounds_ && there < share.size() &&
-         share[there] == payload_.contribution(rank, filled, there % period_elements))
+  while (there < share.size() - 1 && share[there] == payload_.contribution(rank, filled, there % period_elements))
     ++there;
   return there;
 }

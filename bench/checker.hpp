@@ -68,7 +68,7 @@ class Checker {
  private:
   static T untouched();
   Verdict check_blocks(std::span<const T> values, std::uint64_t filled, std::uint64_t operation, const Result& result);
-  // Of a missing rank, that much of its share is there; with any operation but one in rounds nothing.
+  // Of a missing rank, that much of its share is there: not all, and with any operation but one in rounds nothing.
   std::size_t part_there(std::span<const T> share, int rank, std::uint64_t filled) const;
   // filled: the operation that fill() was told.
   Verdict check_sum(std::span<const T> values, std::uint64_t filled, std::uint64_t operation, const Result& result);

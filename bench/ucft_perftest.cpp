@@ -155,8 +155,11 @@ class Perftest {
     recv_ = {own_recv_.get(), received};
   }
 
-  // Of this rank with all others.
+  // With all others; and it is used.
   bool shares_memory() const {
+    const char* const algorithm = std::getenv("UCFT_ALGORITHM");
+    if (arguments_.setting == "corrected" || (algorithm != nullptr && algorithm == std::string_view("corrected")))
+      return false;
     ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
     const ucft_status_t status = ucft_context_paths(context_.get(), &paths);
     if (status != UCFT_OK) give_up(world_.rank(), "the paths", status);

@@ -204,7 +204,8 @@ void add_clock_options(CLI::App& command, ClockOptions& options) {
   command.add_option("--suspect", options.suspicions, "RANK@TIME: the others wrongly take it for dead from then on")
       ->delimiter(',');
   command.add_option("--detect", options.detection,
-                     "time from a death until all others know it, or never (default: bcast never, others 10(L+2o))");
+                     "time from a death until all others know it, or never (default: bcast, scatter never, others "
+                     "10(L+2o))");
 }
 
 }  // namespace ucft::detail::simulator

@@ -11,6 +11,7 @@
 #include "collectives/catalogue/catalogue.hpp"
 #include "collectives/topology/reduce_topology.hpp"
 #include "simulator/exchanged.hpp"
+#include "simulator/explorer.hpp"
 #include "simulator/promises.hpp"
 
 namespace ucft::detail::simulator {
@@ -86,7 +87,6 @@ class CollectiveActors {
   const Operation& operation(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
   Rank root() const { return root_; }
   Terms terms() const { return terms_of_numbers(arguments_, run_.setting.ranks, stand_in_.words()); }
-  // Of sums and a root's data with the first word alone.
   Result result_of(Rank rank) const {
     const Operation& its = operation(rank);
     Result result = simulator::result_of(its.decision(), its.attempts());
@@ -98,7 +98,7 @@ class CollectiveActors {
       if (result.outcome == Outcome::success) read_exchange(its, bytes, buffers_, ranks, ranks, true, result);
       return result;
     }
-    result.value.resize(its.row().has_own_lengths() ? bytes.size() / sizeof(std::uint64_t) : 1);
+    result.value.resize(bytes.size() / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), bytes.data(), sizeof(std::uint64_t) * result.value.size());
     return result;
   }
@@ -196,8 +196,12 @@ StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool op
   const std::uint64_t blocks = static_cast<std::uint64_t>(processes), piece = optimism_.piece_of(payload_bytes);
   const std::uint64_t pieces = (payload_bytes + piece - 1) / piece;
   if (row_.has_own_lengths()) {
-    if (optimistic && row_.disseminates && optimism_.goes_in_pieces(blocks * payload_bytes, processes))
+    const std::uint64_t all = blocks * payload_bytes;
+    if (optimistic && optimism_.goes_in_pieces(all, processes))
       put_blocks_in_pieces(processes);
+    else if (row_.disseminates && !optimism_.goes_whole(all, processes) &&
+             all * Optimism::steps(processes) > optimism_.set_bytes)
+      optimism_.begins = false;  // as OptimisticBallot::fits()
     return;
   }
   if (row_.goes_straight) {
@@ -213,6 +217,15 @@ StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool op
   if (optimistic && row_.from_root() && pieces > 1) words_ = pieces;
   optimism_.whole_bytes = 0;
   optimism_.piece_bytes = 8;
+}
+
+std::int64_t StandIn::sends(Rank rank, Rank processes, const Arguments& arguments) const {
+  const auto others = static_cast<std::int64_t>(processes) - 1, words = static_cast<std::int64_t>(words_),
+             steps = static_cast<std::int64_t>(Optimism::steps(processes));
+  if (row_.goes_straight) return others * words + steps;
+  if (row_.has_own_lengths() && optimism_.set_bytes == 0)  // in pieces
+    return (row_.disseminates ? others * (words + 1) + 2 * steps : words + 2);
+  return sends_without_failure(rank, processes, arguments, arguments.root);
 }
 
 // A record goes in pieces, whose head counts as a number, too.

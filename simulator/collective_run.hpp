@@ -22,6 +22,8 @@ class StandIn {
   StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic);
   std::uint64_t words() const { return words_; }
   const Optimism& optimism() const { return optimism_; }
+  // Without deaths, of that rank; about, where data go in pieces.
+  std::int64_t sends(Rank rank, Rank processes, const Arguments& arguments) const;
   // The payload bytes that a message with such numbers costs.
   std::uint64_t payload_of(const Message& message) const {
     if (row_.goes_straight && message.phase != Phase::all_broadcast) return message.value.bytes;  // whose data count

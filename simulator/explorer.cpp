@@ -83,6 +83,11 @@ std::int64_t sends_of_pieces(Rank rank, Rank ranks, Rank root, std::uint64_t byt
 
 // The messages of a broadcast in pieces, or of an allgather, and those that close it.
 std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
+  const auto pieces_of_own = [&](Rank of) {
+    const std::uint64_t bytes = Blocks::record_bytes(block_words(of) * sizeof(std::uint64_t));
+    return static_cast<std::int64_t>((bytes + optimism.piece_bytes - 1) / optimism.piece_bytes);
+  };
+  if (arguments.row().to_root()) return rank == arguments.root ? 0 : pieces_of_own(rank);
   auto sends = static_cast<std::int64_t>(Optimism::steps(ranks));
   if (arguments.row().from_root())
     return sends + sends_of_pieces(rank, ranks, arguments.root, arguments.bytes(), optimism.piece_bytes);

@@ -46,7 +46,7 @@ bool kill_blocks(const char* option, std::int32_t count, std::int64_t block, Ran
 }  // namespace
 
 bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const NetworkShape& network, std::uint64_t seed,
-                   Setting& setting, std::string& error) {
+                   Setting& setting, std::string& error, const std::function<std::int64_t(Rank)>& sends) {
   Random random(mixed(seed, 0xfa11));
   const Rank ranks = setting.ranks;
   std::vector<std::uint8_t> dead(static_cast<std::size_t>(ranks), 0);
@@ -87,9 +87,9 @@ bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const Ne
     if (dead[static_cast<std::size_t>(rank)] != 0) continue;
     dead[static_cast<std::size_t>(rank)] = 1;
     ++number;
-    const std::int64_t sends = sends_without_failure(rank, ranks, arguments, arguments.root);
+    const std::int64_t all = sends ? sends(rank) : sends_without_failure(rank, ranks, arguments, arguments.root);
     setting.deaths.push_back(
-        {rank, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(sends) + 1)), never});
+        {rank, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(all) + 1)), never});
   }
   setting.deaths.insert(setting.deaths.end(), plan.deaths.begin(), plan.deaths.end());
   setting.suspicions = plan.suspicions;

@@ -1,6 +1,7 @@
 // The ranks that fail in a run: drawn from a seed, or given.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct FailurePlan {
   std::vector<Suspicion> suspicions;
 };
 
-// Adds the failures of one run to the setting. False: they can't be had; error names the option and says why.
+// Adds the failures of one run to the setting. False: they can't be had; error names the option and says why. sends: of
+// a rank, without failures; none: those of the ballot with a root.
 bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const NetworkShape& network, std::uint64_t seed,
-                   Setting& setting, std::string& error);
+                   Setting& setting, std::string& error, const std::function<std::int64_t(Rank)>& sends = nullptr);
 
 }  // namespace ucft::detail::simulator

@@ -277,8 +277,8 @@ Terms terms_of(const Arguments& arguments, Rank ranks, std::size_t operation) {
 
 Terms terms_of_numbers(const Arguments& arguments, Rank ranks, std::uint64_t words) {
   Terms terms = terms_of(arguments, ranks, 0);
-  const std::size_t compared = !arguments.row().has_data() ? 0 : arguments.row().has_own_lengths() ? words : 1;
-  terms.given = [compared](Rank rank) { return Words(compared, number_of(rank)); };
+  const std::size_t given = arguments.row().has_data() ? words : 0;
+  terms.given = [given](Rank rank) { return Words(given, number_of(rank)); };
   if (terms.given_to) terms.given_to = [words](Rank from, Rank to) { return Words(words, number_for(from, to)); };
   return terms;
 }

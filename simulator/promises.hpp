@@ -91,7 +91,7 @@ constexpr std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint6
 constexpr std::uint64_t number_for(Rank from, Rank to) {
   return number_of(from) << 32 | static_cast<std::uint64_t>(to);
 }
-// words: of a block, or of what an exchange has from one for another. Of other results the first word is checked.
+// words: that a rank gives; in an exchange to each.
 Terms terms_of_numbers(const Arguments& arguments, Rank ranks, std::uint64_t words);
 
 }  // namespace ucft::detail::simulator

@@ -50,9 +50,8 @@ struct Options : ClockOptions, RunOptions {
 };
 
 constexpr std::int64_t most_ranks_of_a_run = 1 << 24;
-// Memory grows with their square: of sets of blocks some 32 bytes each, of an exchange 100.
-constexpr std::int64_t most_ranks_with_blocks = 1 << 14, most_ranks_of_an_exchange = 1 << 12;
-constexpr std::int64_t most_ranks_of_a_sum_in_blocks = 1 << 13;  // which each send to all others twice
+// Numbers that all ranks of a run have together. A sum has as many messages twice, an exchange at the same time.
+constexpr std::uint64_t most_numbers = 1 << 28, most_numbers_of_a_sum = 1 << 26, most_numbers_of_an_exchange = 1 << 24;
 
 struct Task {
   CollectiveRun run;
@@ -178,18 +177,20 @@ void set_two_level(const Options& options, const CollectiveRun& run, TwoLevelRun
   two_level.proof_delay = options.proof_delay < 0 ? 10 * run.setting.costs.delivery() : options.proof_delay;
 }
 
-void refuse_too_many(const Options& options, const Arguments& arguments) {
-  const CatalogueRow& row = arguments.row();
-  const std::int64_t processes = options.hosts > 0 ? options.hosts : options.ranks;
-  if (options.optimistic && processes > most_ranks_of_a_sum_in_blocks &&
-      plain_schedule_of(arguments, static_cast<std::int32_t>(processes), given_bytes(options)) ==
-          PlainSchedule::in_blocks)
-    refuse(fmt::format("--optimistic: {} of so many bytes goes in blocks, up to {} processes", options.name,
-                       most_ranks_of_a_sum_in_blocks));
-  if (!row.has_own_lengths() && !row.goes_straight) return;
-  if (options.hosts > 0) refuse(fmt::format("--hosts: not of {}", options.name));
-  const std::int64_t most = row.goes_straight ? most_ranks_of_an_exchange : most_ranks_with_blocks;
-  if (options.ranks > most) refuse(fmt::format("--ranks {}: of this {} up to {}", options.ranks, options.name, most));
+void refuse_too_many(const Options& options, const CollectiveRun& run) {
+  const CatalogueRow& row = run.arguments.row();
+  const bool has_blocks = row.has_own_lengths() || row.goes_straight;
+  if (has_blocks && options.hosts > 0) refuse(fmt::format("--hosts: not of {}", options.name));
+  const auto processes = static_cast<std::uint64_t>(options.hosts > 0 ? options.hosts : options.ranks);
+  if (given_bytes(options) > bytes_limit || (has_blocks && given_bytes(options) > bytes_limit / processes))
+    refuse(fmt::format("--bytes {}: more than 1 TiB of all ranks together", options.bytes));
+  const StandIn stand_in(run.arguments.kind, run.payload_bytes, static_cast<Rank>(processes), run.optimistic);
+  const std::uint64_t most = row.goes_straight                     ? most_numbers_of_an_exchange
+                             : row.reduces && stand_in.words() > 1 ? most_numbers_of_a_sum
+                                                                   : most_numbers;
+  if (stand_in.words() > most / processes / (has_blocks ? processes : 1))
+    refuse(fmt::format("--ranks {}, --bytes {}: too many numbers, one for each block or piece of each rank",
+                       options.ranks, options.bytes));
 }
 
 Task task_of(const Options& options) {
@@ -204,11 +205,11 @@ Task task_of(const Options& options) {
   run.arguments = arguments_of(options, setting.costs);
   const CatalogueRow& row = run.arguments.row();
   run.payload_bytes = !row.has_data() ? 0 : row.goes_straight ? options.bytes : given_bytes(options);
-  refuse_too_many(options, run.arguments);
   run.phased = options.phased;
   run.optimistic = options.optimistic;
   if (options.optimistic && options.algorithm != "corrected")
     refuse(fmt::format("--optimistic: --algorithm {} has no other ballots", options.algorithm));
+  refuse_too_many(options, run);
   task.network = network_of(options);
   task.is_two_level = options.hosts > 0;
   if (task.is_two_level) set_two_level(options, run, task.two_level);
@@ -273,7 +274,9 @@ CollectiveRun draw_run(const Options& options, const Task& task, int number) {
   run.setting.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
   run.arguments.gossip.seed = run.setting.seed;
   std::string error;
-  if (!draw_failures(options.failures, run.arguments, task.network, run.setting.seed, run.setting, error))
+  const StandIn stand_in(run.arguments.kind, run.payload_bytes, run.setting.ranks, run.optimistic);
+  const auto sends = [&](Rank rank) { return stand_in.sends(rank, run.setting.ranks, run.arguments); };
+  if (!draw_failures(options.failures, run.arguments, task.network, run.setting.seed, run.setting, error, sends))
     refuse(error);
   if (task.is_two_level) draw_crashes_of_hosts(options, task, run.setting);
   return run;

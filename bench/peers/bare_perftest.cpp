@@ -229,11 +229,13 @@ class Bare {
     wait_for_piece(rank, (offset + bytes - 1) / piece_);
     return bank(rank) + offset;
   }
-  // step(done, bytes): parts as long as a piece, or all of small data.
+  // step(done, bytes): parts as long as a piece; or all of small data, which may be none.
   template <class Step>
   void for_each_step(std::size_t bytes, Step step) const {
     const std::size_t most = is_small_ ? bytes : piece_;
-    for (std::size_t done = 0; done < bytes; done += most) step(done, std::min(most, bytes - done));
+    std::size_t done = 0;
+    do step(done, std::min(most, bytes - done));
+    while ((done += most) < bytes);
   }
   void take(int rank, std::size_t offset, std::size_t bytes, std::byte* to) const {
     for_each_step(bytes,

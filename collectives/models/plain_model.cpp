@@ -128,6 +128,17 @@ PlainCost predict_all_in_pieces(std::int32_t size, const LogGP& costs, std::uint
           size * ((size - 1) * pieces + steps) + doublings(size)};
 }
 
+// All send at once, behind a word of the tree if they are leaves of it. The root takes one piece after the other, of
+// which the last ones come when their sender has sent all.
+PlainCost predict_to_root_in_pieces(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
+  const std::uint64_t block = bytes / static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_of(bytes);
+  const auto pieces = static_cast<std::int64_t>(std::max<std::uint64_t>((block + piece_bytes - 1) / piece_bytes, 1));
+  const double stretch = costs.stretch(block / static_cast<std::uint64_t>(pieces)),
+               sent = costs.per_message() + static_cast<double>(pieces - 1) * (costs.per_message() + stretch),
+               taken = static_cast<double>((size - 1) * pieces - 1) * costs.per_receive();
+  return {costs.delivery() + stretch + std::max(sent, taken), (size - 1) * (pieces + 1)};
+}
+
 }  // namespace
 
 PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes) {
@@ -138,9 +149,13 @@ PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, s
     const bool is_long = pieces_of(bytes) > 1 && !Optimism().goes_whole(bytes, size);
     return is_long && !arguments.by_gossip() ? PlainSchedule::in_pieces : PlainSchedule::none;
   }
-  if (row.to_root()) return PlainSchedule::tree;
-  if (row.has_own_lengths())
-    return Optimism().goes_in_pieces(bytes, size) ? PlainSchedule::all_in_pieces : PlainSchedule::doubling;
+  const bool has_long_blocks = row.has_own_lengths() && Optimism().goes_in_pieces(bytes, size);
+  if (row.to_root()) return has_long_blocks ? PlainSchedule::to_root_in_pieces : PlainSchedule::tree;
+  if (row.has_own_lengths()) {
+    if (has_long_blocks) return PlainSchedule::all_in_pieces;
+    const bool has_memory = Optimism().goes_whole(bytes, size) || bytes * Optimism::steps(size) <= Optimism().set_bytes;
+    return has_memory ? PlainSchedule::doubling : PlainSchedule::none;
+  }
   if (!row.has_data() || Optimism().goes_whole(bytes, size)) return PlainSchedule::doubling;
   return bytes >= element_bytes * static_cast<std::uint64_t>(size) ? PlainSchedule::in_blocks : PlainSchedule::none;
 }
@@ -152,6 +167,7 @@ const char* plain_schedule_name(PlainSchedule schedule) {
     case PlainSchedule::in_blocks: return "a reduce-scatter and an allgather";
     case PlainSchedule::in_pieces: return "pieces on a circulant graph";
     case PlainSchedule::all_in_pieces: return "pieces from all on a circulant graph";
+    case PlainSchedule::to_root_in_pieces: return "pieces straight to the root";
     case PlainSchedule::none: break;
   }
   return "none";
@@ -162,6 +178,7 @@ PlainCost predict_plain(const Arguments& arguments, std::int32_t size, const Log
   if (schedule == PlainSchedule::in_blocks) return predict_in_blocks(size, costs, bytes);
   if (schedule == PlainSchedule::in_pieces) return predict_in_pieces(size, costs, bytes);
   if (schedule == PlainSchedule::all_in_pieces) return predict_all_in_pieces(size, costs, bytes);
+  if (schedule == PlainSchedule::to_root_in_pieces) return predict_to_root_in_pieces(size, costs, bytes);
   PlainPredictor predictor(size, costs, arguments.row().has_data() ? bytes : 0);
   return schedule == PlainSchedule::tree ? predictor.tree() : predictor.doubling();
 }

@@ -14,7 +14,8 @@ enum class PlainSchedule : std::uint8_t {
   tree,       // a binomial tree, of a reduce
   in_blocks,  // a reduce-scatter and an allgather
   in_pieces,  // of a long broadcast, on a circulant graph
-  all_in_pieces  // of an allgather of long blocks, on that graph
+  all_in_pieces,     // of an allgather of long blocks, on that graph
+  to_root_in_pieces  // of a gather of such, straight
 };
 // bytes: of an allgather those of all blocks.
 PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes);

@@ -384,6 +384,11 @@ TEST(HostsGatherInPieces, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_depu
 
 TEST(HostsGatherInPieces, LongPrograms) { long_programs(Kind::allgather); }
 
+TEST(HostsGatherInPieces, StraightToARoot) {
+  one_death_and_two(Kind::gather, {1, 3, 3, 1});
+  long_programs(Kind::gather);
+}
+
 TEST(HostsThatExchange, OneDeathAndTwo) { one_death_and_two(Kind::exchange, {1, 3, 2, 1}); }
 
 TEST(HostsThatExchange, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::exchange, 2); }

@@ -241,17 +241,22 @@ TEST(WorldsInPieces, LongProgramsOfLargerWorldsSurvive) {
   }
 }
 
-TEST(AllgathersInPieces, OneSurvivesEveryCrashPlanOfUpToSixRanks) {
+// To all, and straight to a root.
+class BlocksInPieces : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, BlocksInPieces, testing::Values(Kind::allgather, Kind::gather),
+                         [](const auto& each) { return std::string(kind_name(each.param)); });
+
+TEST_P(BlocksInPieces, OneSurvivesEveryCrashPlanOfUpToSixRanks) {
   for (Rank n = 2; n <= 6; ++n)
     for (std::int32_t f = 0; f <= 2; ++f)
-      explore_all(all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f, n - 1))), f, n < 5 ? 1 : n == 5 ? 7 : 41);
+      explore_all(all_in_pieces(plan_of(n, arguments_of(GetParam(), f, n - 1))), f, n < 5 ? 1 : n == 5 ? 7 : 41);
 }
 
-TEST(AllgathersInPieces, OperationsInFlightSurvive) {
+TEST_P(BlocksInPieces, OperationsInFlightSurvive) {
   for (Rank n = 2; n <= 4; ++n)
     for (std::int32_t f = 1; f <= 2; ++f)
       for (int in_flight : {1, 2}) {
-        Plan plan = all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f), 3, in_flight));
+        Plan plan = all_in_pieces(plan_of(n, arguments_of(GetParam(), f), 3, in_flight));
         explore_all(plan, f, n < 4 ? 5 : 43);
         plan.program[1] = arguments_of(Kind::allreduce, f);
         plan.program[2].shape = chain;
@@ -259,30 +264,30 @@ TEST(AllgathersInPieces, OperationsInFlightSurvive) {
       }
 }
 
-TEST(AllgathersInPieces, MoreThanFDeathsNeverHangAndNeverLie) {
+TEST_P(BlocksInPieces, MoreThanFDeathsNeverHangAndNeverLie) {
   for (Rank n = 2; n <= 5; ++n)
     for (std::int32_t f = 0; f <= 1; ++f)
-      explore_all(all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f, 1), 2, 2)), f + 2, n < 5 ? 1501 : 40009);
+      explore_all(all_in_pieces(plan_of(n, arguments_of(GetParam(), f, 1), 2, 2)), f + 2, n < 5 ? 1501 : 40009);
 }
 
-TEST(AllgathersInPieces, CommunicatorsEnd) {
+TEST_P(BlocksInPieces, CommunicatorsEnd) {
   for (Rank n = 2; n <= 4; ++n)
     for (std::int32_t f = 1; f <= 2; ++f) {
-      Plan plan = all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f, n - 1), 2, 2));
+      Plan plan = all_in_pieces(plan_of(n, arguments_of(GetParam(), f, n - 1), 2, 2));
       plan.ends = true;
       explore_all(plan, f, n <= 3 ? 11 : 401);
     }
 }
 
-TEST(AllgathersInPieces, LongProgramsOfLargerWorldsSurvive) {
+TEST_P(BlocksInPieces, LongProgramsOfLargerWorldsSurvive) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Rank n = 2 + static_cast<Rank>(seed % 14);
     const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
     std::mt19937_64 random(seed);
     const auto a_root = [&] { return static_cast<Rank>(random() % static_cast<unsigned>(n)); };
-    Plan plan = plan_of(n, arguments_of(Kind::allgather, f), 8, 1 + static_cast<int>(random() % 3), 2 + seed % 3);
+    Plan plan = plan_of(n, arguments_of(GetParam(), f), 8, 1 + static_cast<int>(random() % 3), 2 + seed % 3);
     for (Arguments& arguments : plan.program)
-      arguments = arguments_of(random() % 3 == 0 ? kinds[random() % 4] : Kind::allgather, f, a_root());
+      arguments = arguments_of(random() % 3 == 0 ? kinds[random() % 4] : GetParam(), f, a_root());
     walk_many(all_in_pieces(plan), std::min(f + static_cast<int>(seed % 2), n - 1), 200, seed);
   }
 }
@@ -497,7 +502,7 @@ void reach_the_last_send(bool is_long, Kind kind) {
 
 TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
   for (Kind kind : kinds) reach_the_last_send(false, kind);
-  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::allgather}) reach_the_last_send(true, kind);
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::allgather, Kind::gather}) reach_the_last_send(true, kind);
 }
 
 // A rank without memory for the sums says so before it sends anything, so nobody is through without it.

@@ -141,6 +141,23 @@ TEST(PlainSchedules, LongAllgathersTakeTheTimeThatIsPredicted) {
       }
 }
 
+// The root takes messages of several at a time, whose order costs a little.
+TEST(PlainSchedules, LongGathersTakeTheTimeThatIsPredicted) {
+  Arguments arguments;
+  arguments.kind = Kind::gather;
+  for (const LogGP& costs : several_costs)
+    for (std::uint64_t block : {150'000, 1 << 20})
+      for (Rank ranks : numbers_of_processes({100, 1000})) {
+        const std::uint64_t all = block * static_cast<std::uint64_t>(ranks);
+        ASSERT_EQ(plain_schedule_of(arguments, ranks, all), PlainSchedule::to_root_in_pieces);
+        const PlainCost predicted = predict_plain(arguments, ranks, costs, all);
+        const CollectiveResult result = without_deaths(Kind::gather, ranks, costs, block);
+        EXPECT_NEAR(result.latency, predicted.latency, 0.2 * predicted.latency + 10 * costs.delivery())
+            << ranks << " ranks, " << block << " bytes, L " << costs.latency;
+        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << block << " bytes";
+      }
+}
+
 // A vector of fewer elements than processes goes along trees from the first message on.
 TEST(PlainSchedules, ThereIsNoneWhereSomeBlocksWouldBeEmpty) {
   Arguments arguments;

@@ -58,10 +58,12 @@ TEST_F(CheckerOfShares, TheShareOfAMissingRankIsUntouched) {
 }
 
 TEST_F(CheckerOfShares, InRoundsItsBeginningMayBeThere) {
-  for (const std::size_t there : {std::size_t{0}, std::size_t{1}, count / 2, count}) {
+  for (const std::size_t there : {std::size_t{0}, std::size_t{1}, count / 2, count - 1}) {
     put(1, there);
     EXPECT_EQ(complaint(true, {1}), "") << there;
   }
+  put(1, count);
+  EXPECT_NE(complaint(true, {1}).find("missing rank 1"), std::string::npos) << "then it would not be missing";
 }
 
 TEST_F(CheckerOfShares, InRoundsNothingElseMay) {

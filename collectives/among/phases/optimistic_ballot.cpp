@@ -59,7 +59,9 @@ bool OptimisticBallot::start_parts(const Message& mine, BufferId& room, BufferId
   if (Circulant::fits(arguments, ballots))
     return blocks_.start(blank_of(mine), mine.value, landing, arguments, ballots, buffers);
   if (!PieceBroadcast::fits(arguments, ballots)) return true;
-  const bool has_all = arguments.row().from_root() && arguments.root == ballots.me();
+  // Data that are here, and stay where they are.
+  const bool is_root = arguments.root == ballots.me();
+  const bool has_all = arguments.row().from_root() ? is_root : arguments.row().to_root() && !is_root;
   if (!has_all && room == no_buffer)
     room = buffers.allocate(with_collective(
         arguments.kind, [&](auto each) { return each.result_bytes(arguments, ballots.members().size()); }));

@@ -18,16 +18,24 @@ bool PieceBroadcast::fits(const Arguments& arguments, const Ballots& ballots) {
 
 void PieceBroadcast::plan(const Arguments& arguments, const Ballots& ballots) {
   is_from_all_ = arguments.row().collects;
+  root_ = arguments.root;
+  const bool goes_to_root = arguments.row().to_root();
   bytes_ = arguments.bytes();
   piece_bytes_ = std::max<std::uint64_t>(ballots.surroundings().optimism.piece_of(bytes_), 1);
   const std::int32_t size = ballots.members().size();
   const std::int32_t first = is_from_all_ ? 0 : ballots.process_of(ballots.me(), arguments.root);
-  const std::int32_t end = is_from_all_ ? size : first + 1;
-  if (std::exchange(size_, size) == size && streams_.size() == static_cast<std::size_t>(end - first) &&
-      streams_.front().process() == first)
+  const bool takes_all = is_from_all_ && (!goes_to_root || root_ == ballots.me());
+  const std::int32_t end = takes_all ? size : first + 1;
+  if (std::exchange(size_, size) == size && std::exchange(goes_to_root_, goes_to_root) == goes_to_root &&
+      streams_.size() == static_cast<std::size_t>(end - first) && streams_.front().process() == first)
     return;
+  goes_to_root_ = goes_to_root;
   streams_.clear();
-  for (std::int32_t process = first; process < end; ++process) streams_.emplace_back(process, size);
+  for (std::int32_t process = first; process < end; ++process)
+    if (goes_to_root)
+      streams_.emplace_back(std::min(process, 1), 2);  // from its member to the root
+    else
+      streams_.emplace_back(process, size);
 }
 
 // Of a message that carries a piece; maybe of none that there is.
@@ -75,13 +83,16 @@ bool PieceBroadcast::accepts(const Message& message, const Arguments& arguments,
   if (message.phase != (is_from_all_ ? Phase::all_broadcast : Phase::allgather)) return false;
   if (is_from_all_ && !ballots.members().contains(message.source)) return false;
   const auto [index, piece, of_bytes] = place_of(message, ballots);
+  if (index >= streams_.size()) return false;  // the root alone takes those of others
   const PieceStream& stream = streams_[index];
   if (is_from_all_ && !Blocks::accepts(arguments, of_bytes)) return false;
   if (is_active_ && (stream.has_begun() ? of_bytes != stream.data().bytes : used_ + of_bytes > data_.bytes))
     return false;
   const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes_;
   if (!is_from_all_ && message.offset != begin) return false;
-  const std::int32_t from = (ballots.process_of(message.peer, ballots.me()) + stream.process()) % size_;
+  const std::int32_t from = !goes_to_root_ ? (ballots.process_of(message.peer, ballots.me()) + stream.process()) % size_
+                            : message.peer == message.source ? 0
+                                                             : 1;
   return begin < of_bytes && message.value.bytes == std::min(piece_bytes_, of_bytes - begin) &&
          stream.gets(piece, PieceStream::pieces_in(of_bytes, piece_bytes_), from);
 }
@@ -100,9 +111,10 @@ bool PieceBroadcast::on_message(const Message& message, const Ballots& ballots, 
 }
 
 void PieceBroadcast::advance(bool may_close, const Ballots& ballots, Outbox& out) {
-  for (const std::size_t index : moved_) give(streams_[index], ballots, out);
+  if (!goes_to_root_ || root_ != ballots.me())
+    for (const std::size_t index : moved_) give(streams_[index], ballots, out);
   moved_.clear();
-  if (may_close && is_whole()) close(out);
+  if (may_close && is_whole() && !goes_to_root_) close(out);
 }
 
 void PieceBroadcast::give(PieceStream& stream, const Ballots& ballots, Outbox& out) {
@@ -119,7 +131,7 @@ void PieceBroadcast::give(PieceStream& stream, const Ballots& ballots, Outbox& o
       message.phase = Phase::allgather;
       message.offset = message.value.offset - stream.data().offset;
     }
-    out.send(ballots.member_after(ballots.me(), next.peer - stream.process()), message);
+    out.send(goes_to_root_ ? root_ : ballots.member_after(ballots.me(), next.peer - stream.process()), message);
   }
 }
 
@@ -134,9 +146,12 @@ void PieceBroadcast::let_go_of_data(Buffers& buffers) { buffers.release(std::exc
 
 void PieceBroadcast::add_awaited(const Ballots& ballots, std::vector<Rank>& ranks) const {
   if (!is_active_) return;
-  for (const PieceStream& stream : streams_) {
+  for (std::size_t index = 0; index < streams_.size(); ++index) {
+    const PieceStream& stream = streams_[index];
     if (stream.is_whole()) continue;
-    const Rank source = ballots.member_after(ballots.me(), stream.source() - stream.process());
+    const std::int32_t before =
+        goes_to_root_ ? static_cast<std::int32_t>(index) : stream.process() - stream.source();  // this one
+    const Rank source = ballots.member_after(ballots.me(), -before);
     if (std::ranges::find(ranks, source) == ranks.end()) ranks.push_back(source);
   }
 }

@@ -1,16 +1,17 @@
 // The optimistic ballot of long data that go from one member to all, in pieces (piece_stream.hpp). Each member passes a
-// piece on while the next one comes. There are two such operations:
+// piece on while the next one comes. There are three such operations:
 //
 //   broadcast   the root's data. All members have them about when the root has sent them once
 //   allgather   the contributions of all members, each from its member, at the same time. A member needs room for the
 //               result, and no other. Optimistic tells the rest of the result, meanwhile
+//   gather      the same, but each member's pieces go straight to the root, which alone has room for them
 //
 //   allgather      a piece of a broadcast, and its place in the data. Each member gets each piece once
-//   all_broadcast  a piece of an allgather: which member's, the length of all that this member gives, and its place.
-//                  A host's length is not known to others before, since ranks may be missing there
+//   all_broadcast  a piece of an allgather or gather: which member's, the length of all that this member gives, and its
+//                  place. A host's length is not known to others before, since ranks may be missing there
 //   closing        its sender has all, and so have those that it has heard this from: when a member has one from each
 //                  process - s, s = 1, 2, 4 .., all members have the data. Of a broadcast it says how many pieces there
-//                  are
+//                  are. A gather has none
 //   closing, without success
 //                  of a broadcast: its sender can't take part: it has no memory, or as the root no data
 //
@@ -78,11 +79,13 @@ class PieceBroadcast {
   void give(PieceStream& stream, const Ballots& ballots, Outbox& out);
   void close(Outbox& out);
 
-  // Of an allgather that of the member i places before this one is the i-th: there this rank is process i.
+  // Of an allgather that of the member i places before this one is the i-th: there this rank is process i. Of a gather
+  // there are two processes: that member, and the root.
   std::vector<PieceStream> streams_;
   std::vector<std::size_t> moved_;  // those that may give more since advance()
   std::int32_t size_ = 0;
-  bool is_from_all_ = false;
+  bool is_from_all_ = false, goes_to_root_ = false;
+  Rank root_ = no_rank;
   std::uint64_t bytes_ = 0, piece_bytes_ = 1;  // bytes_: of a broadcast
   bool is_active_ = false;
   std::size_t whole_ = 0;  // streams
