@@ -297,6 +297,16 @@ RANKS(long_allgathers) {
 
 TEST_P(Kill, BetweenTwoPiecesOfALongAllgather) { at_a_send(long_allgathers, seed() + 6, 20, 60); }
 
+// Gathers of long blocks, whose pieces go straight to the root (the same file).
+RANKS(long_gathers) {
+  for (int i = 0; i < 12; ++i) {
+    gather(i, i % 3 == 2 ? i % size_ : 0, i % 2 == 0 ? 20000 : 9001);
+    if (i % 3 == 2) allreduce(i, 1);
+  }
+}
+
+TEST_P(Kill, BetweenTwoPiecesOfALongGather) { at_a_send(long_gathers, seed() + 11, 20, 40); }
+
 TEST_P(Kill, TwoRanksInDifferentOperations) {
   std::mt19937 random(seed() + 2);
   for (int run = 0; run < runs(40); ++run) {
