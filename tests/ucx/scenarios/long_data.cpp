@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <sys/stat.h>
 
 #include "tests/ucx/operations.hpp"
@@ -222,13 +223,21 @@ TEST(LongAlltoall, NeedsRoomForItsRoundsAlone) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
-// An alltoall in rounds while older operations are in flight; none is posted until its last round is. Rank 0 is late;
-// rank 1 reads late what the others have given to the first round.
+// among_rounds ITERATIONS [CORE]: an alltoall in rounds while older operations are in flight; none is posted until its
+// last round is. Rank 0 is late; rank 1 reads late what the others have given to the first round. CORE: all ranks are on
+// that one, so that a rank is often stopped between two rounds.
 RANKS(among_rounds) {
+  const int iterations = std::stoi(arguments.at(0));
+  if (arguments.size() > 1) {
+    cpu_set_t core;
+    CPU_ZERO(&core);
+    CPU_SET(std::stoul(arguments[1]), &core);
+    if (sched_setaffinity(0, sizeof core, &core) != 0) wrong("core {}", arguments[1]);
+  }
   constexpr std::size_t count = 3000;
   const auto ranks = static_cast<std::size_t>(size_);
   std::vector<std::uint64_t> in(ranks * count), out(ranks * count);
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < iterations; ++i) {
     const auto word_of = [&](std::size_t from, std::size_t to, std::size_t k) {
       return (from * 64 + to) * 10000 + k + salt(i);
     };
@@ -251,12 +260,14 @@ RANKS(among_rounds) {
 }
 
 TEST(LongAlltoall, OldOperationsGoOnBetweenItsRoundsAndNewOnesWait) {
-  for (const char* window : {"2", "4", "8"}) {
-    JobPlan made{4, among_rounds, {}, {}, over("shm")};
-    made.environment["UCFT_TEST_SHORT_ROUNDS"] = "y";
-    made.environment["UCFT_WINDOW"] = window;
-    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
-  }
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"20"}, {"200", std::to_string(sched_getcpu())}})
+    for (const char* window : {"2", "4", "8"}) {
+      JobPlan made{4, among_rounds, words, {}, over("shm")};
+      made.environment["UCFT_TEST_SHORT_ROUNDS"] = "y";
+      made.environment["UCFT_WINDOW"] = window;
+      EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+    }
 }
 
 // Rank 1 has another count, of which the first rounds are as long.

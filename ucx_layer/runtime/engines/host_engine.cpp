@@ -342,6 +342,8 @@ Looks HostEngine::looks_in_call(bool waits) const {
 
 // The way of small operations that find all there; else they are posted, or nothing has been done.
 HostStage::Ran HostEngine::run(Request& request, bool waits) {
+  if (rounds_.is_active()) [[unlikely]]
+    return HostStage::Ran::no;  // also while the next round has yet to be given
   ShortMemory memory(*this, request, waits);
   const HostCall& call = *request.host_call;
   const OperationNumber number = stage_.next();
