@@ -224,8 +224,8 @@ TEST(LongAlltoall, NeedsRoomForItsRoundsAlone) {
 }
 
 // among_rounds ITERATIONS [CORE]: an alltoall in rounds while older operations are in flight; none is posted until its
-// last round is. Rank 0 is late; rank 1 reads late what the others have given to the first round. CORE: all ranks are on
-// that one, so that a rank is often stopped between two rounds.
+// last round is. Rank 0 is late; rank 1 reads late what the others have given to the first round. CORE: all ranks are
+// on that one, so that a rank is often stopped between two rounds.
 RANKS(among_rounds) {
   const int iterations = std::stoi(arguments.at(0));
   if (arguments.size() > 1) {
