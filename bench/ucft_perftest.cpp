@@ -155,11 +155,10 @@ class Perftest {
     recv_ = {own_recv_.get(), received};
   }
 
-  // With all others; and it is used.
+  // With all others, and reads it: -a may have set that variable.
   bool shares_memory() const {
     const char* const algorithm = std::getenv("UCFT_ALGORITHM");
-    if (arguments_.setting == "corrected" || (algorithm != nullptr && algorithm == std::string_view("corrected")))
-      return false;
+    if (algorithm != nullptr && algorithm == std::string_view("corrected")) return false;
     ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
     const ucft_status_t status = ucft_context_paths(context_.get(), &paths);
     if (status != UCFT_OK) give_up(world_.rank(), "the paths", status);

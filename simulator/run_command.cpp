@@ -235,8 +235,8 @@ Task task_of(const Options& options) {
     // Else Buntinas' root would never hear of a death: the detector is part of it.
     if (comparator.algorithm == Comparator::buntinas && options.detection.empty())
       setting.detection_delay = 10 * setting.costs.delivery();
-    const bool is_alone = row.has_shares() || row.has_own_lengths() || row.goes_straight;
-    if (is_alone || (allreduce_only && !(row.reduces && row.disseminates)) || (broadcast_only && row.collects) ||
+    const bool has_none = row.has_shares() || row.has_own_lengths() || row.goes_straight;
+    if (has_none || (allreduce_only && !(row.reduces && row.disseminates)) || (broadcast_only && row.collects) ||
         !row.has_data())
       refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
     if (options.root != 0)
@@ -587,14 +587,13 @@ void add_run_commands(CLI::App& app, int& exit_code) {
   add(Kind::reduce, "reduce", "a reduce under the clock");
   add(Kind::allreduce, "allreduce", "an allreduce under the clock");
   add(Kind::barrier, "barrier", "a barrier under the clock");
-  for (const auto& [kind, name] : {std::pair{Kind::gather, "gather"},
-                                   {Kind::scatter, "scatter"},
-                                   {Kind::allgather, "allgather"},
-                                   {Kind::alltoall, "alltoall"},
-                                   {Kind::reduce_scatter, "reduce_scatter"},
-                                   {Kind::scan, "scan"},
-                                   {Kind::exscan, "exscan"}})
-    add(kind, name, "the same of this one");
+  add(Kind::gather, "gather", "a gather under the clock");
+  add(Kind::scatter, "scatter", "a scatter under the clock");
+  add(Kind::allgather, "allgather", "an allgather under the clock");
+  add(Kind::alltoall, "alltoall", "an alltoall under the clock");
+  add(Kind::reduce_scatter, "reduce_scatter", "a reduce-scatter under the clock");
+  add(Kind::scan, "scan", "a scan under the clock");
+  add(Kind::exscan, "exscan", "an exscan under the clock");
 }
 
 }  // namespace ucft::detail::simulator::run_command

@@ -117,12 +117,22 @@ PlainCost predict_in_pieces(std::int32_t size, const LogGP& costs, std::uint64_t
           pieces * (size - 1) + size * steps};
 }
 
+// Of one of equal blocks that have so many bytes together.
+struct PiecesOfABlock {
+  std::int64_t pieces;
+  double stretch;  // of each
+
+  PiecesOfABlock(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
+    const std::uint64_t block = bytes / static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_of(bytes);
+    pieces = static_cast<std::int64_t>(std::max<std::uint64_t>((block + piece_bytes - 1) / piece_bytes, 1));
+    stretch = costs.stretch(block / static_cast<std::uint64_t>(pieces));
+  }
+};
+
 // An allgather of equal blocks: each process sends as many pieces as it gets, one after the other.
 PlainCost predict_all_in_pieces(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
-  const std::uint64_t block = bytes / static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_of(bytes);
-  const auto pieces = static_cast<std::int64_t>(std::max<std::uint64_t>((block + piece_bytes - 1) / piece_bytes, 1));
+  const auto [pieces, stretch] = PiecesOfABlock(size, costs, bytes);
   const auto steps = static_cast<std::int64_t>(Optimism::steps(size));
-  const double stretch = costs.stretch(block / static_cast<std::uint64_t>(pieces));
   return {costs.per_message() + static_cast<double>((size - 1) * pieces - 1) * (costs.per_message() + stretch) +
               static_cast<double>(steps) * (costs.delivery() + stretch),
           size * ((size - 1) * pieces + steps) + doublings(size)};
@@ -131,10 +141,8 @@ PlainCost predict_all_in_pieces(std::int32_t size, const LogGP& costs, std::uint
 // All send at once, behind a word of the tree if they are leaves of it. The root takes one piece after the other, of
 // which the last ones come when their sender has sent all.
 PlainCost predict_to_root_in_pieces(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
-  const std::uint64_t block = bytes / static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_of(bytes);
-  const auto pieces = static_cast<std::int64_t>(std::max<std::uint64_t>((block + piece_bytes - 1) / piece_bytes, 1));
-  const double stretch = costs.stretch(block / static_cast<std::uint64_t>(pieces)),
-               sent = costs.per_message() + static_cast<double>(pieces - 1) * (costs.per_message() + stretch),
+  const auto [pieces, stretch] = PiecesOfABlock(size, costs, bytes);
+  const double sent = costs.per_message() + static_cast<double>(pieces - 1) * (costs.per_message() + stretch),
                taken = static_cast<double>((size - 1) * pieces - 1) * costs.per_receive();
   return {costs.delivery() + stretch + std::max(sent, taken), (size - 1) * (pieces + 1)};
 }

@@ -27,8 +27,8 @@ struct PlainCost {
 };
 // Without failures, if all start at 0. Requires a schedule. The simulator's clock shows the same (tests/simulator), but
 // for one message's gap where two come at once, and in blocks 5 %. In pieces the formula counts a message's flight for
-// each of log2 p rounds: 4 % where a piece takes longer to send than to fly, else up to 30 %. Of allgathers
-// long blocks alone are priced, and no sets that grow from step to step. O(size log(size)) time.
+// each of log2 p rounds: 4 % where a piece takes longer to send than to fly, else up to 30 %. Of allgathers long blocks
+// alone are priced, and no sets that grow from step to step. O(size log(size)) time.
 PlainCost predict_plain(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes);
 
 }  // namespace ucft::detail

@@ -59,36 +59,35 @@ TEST(PlainSchedules, TakeTheTimeThatIsPredicted) {
         }
 }
 
-TEST(PlainSchedules, TakeTheTimeThatIsPredictedInBlocks) {
+// all: bytes of the data; given: of what a rank gives.
+void compare_with_clock(Kind kind, PlainSchedule schedule, Rank ranks, const LogGP& costs, std::uint64_t all,
+                        std::uint64_t given, double share, double beside = 0) {
   Arguments arguments;
+  arguments.kind = kind;
+  ASSERT_EQ(plain_schedule_of(arguments, ranks, all), schedule);
+  const PlainCost predicted = predict_plain(arguments, ranks, costs, all);
+  const CollectiveResult result = without_deaths(kind, ranks, costs, given);
+  EXPECT_NEAR(result.latency, predicted.latency, share * predicted.latency + beside)
+      << ranks << " ranks, " << given << " bytes, L " << costs.latency;
+  EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << given << " bytes";
+}
+
+TEST(PlainSchedules, TakeTheTimeThatIsPredictedInBlocks) {
   for (const LogGP& costs : several_costs)
     for (std::uint64_t bytes : {1 << 20, 10000000})
-      for (Rank ranks : numbers_of_processes({100, 257, 1000})) {
-        ASSERT_EQ(plain_schedule_of(arguments, ranks, bytes), PlainSchedule::in_blocks);
-        const PlainCost predicted = predict_plain(arguments, ranks, costs, bytes);
-        const CollectiveResult result = without_deaths(Kind::allreduce, ranks, costs, bytes);
-        EXPECT_NEAR(result.latency, predicted.latency, 0.05 * predicted.latency)
-            << ranks << " ranks, " << bytes << " bytes, L " << costs.latency;
-        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << bytes << " bytes";
-      }
+      for (Rank ranks : numbers_of_processes({100, 257, 1000}))
+        compare_with_clock(Kind::allreduce, PlainSchedule::in_blocks, ranks, costs, bytes, bytes, 0.05);
 }
 
 // The formula is exact between two processes. It counts a whole flight for each of the first rounds, in which a process
 // may wait for less, or for more where pieces are short beside a flight.
 TEST(PlainSchedules, TakeTheTimeThatIsPredictedInPieces) {
-  Arguments arguments;
-  arguments.kind = Kind::broadcast;
   for (const LogGP& costs : several_costs)
     for (std::uint64_t bytes : {1 << 20, 10000000})
       for (Rank ranks : numbers_of_processes({100, 257, 1000})) {
-        ASSERT_EQ(plain_schedule_of(arguments, ranks, bytes), PlainSchedule::in_pieces);
-        const PlainCost predicted = predict_plain(arguments, ranks, costs, bytes);
-        const CollectiveResult result = without_deaths(Kind::broadcast, ranks, costs, bytes);
         const bool is_slow = costs.gap_per_byte * 60000 > costs.delivery();
         const double share = ranks == 2 ? 0.001 : is_slow ? 0.04 : 0.3;
-        EXPECT_NEAR(result.latency, predicted.latency, share * predicted.latency)
-            << ranks << " ranks, " << bytes << " bytes, L " << costs.latency;
-        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << bytes << " bytes";
+        compare_with_clock(Kind::broadcast, PlainSchedule::in_pieces, ranks, costs, bytes, bytes, share);
       }
 }
 
@@ -125,37 +124,22 @@ TEST(PlainSchedules, LongAllgathersGoInPieces) {
 }
 
 TEST(PlainSchedules, LongAllgathersTakeTheTimeThatIsPredicted) {
-  Arguments arguments;
-  arguments.kind = Kind::allgather;
   for (const LogGP& costs : several_costs)
     for (std::uint64_t block : {150'000, 1 << 20})
       for (Rank ranks : numbers_of_processes({100})) {
-        const std::uint64_t all = block * static_cast<std::uint64_t>(ranks);
-        ASSERT_EQ(plain_schedule_of(arguments, ranks, all), PlainSchedule::all_in_pieces);
-        const PlainCost predicted = predict_plain(arguments, ranks, costs, all);
-        const CollectiveResult result = without_deaths(Kind::allgather, ranks, costs, block);
         const bool is_slow = costs.gap_per_byte * 50000 > costs.delivery();
-        EXPECT_NEAR(result.latency, predicted.latency, (is_slow ? 0.2 : 0.3) * predicted.latency)
-            << ranks << " ranks, " << block << " bytes, L " << costs.latency;
-        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << block << " bytes";
+        compare_with_clock(Kind::allgather, PlainSchedule::all_in_pieces, ranks, costs,
+                           block * static_cast<std::uint64_t>(ranks), block, is_slow ? 0.2 : 0.3);
       }
 }
 
 // The root takes messages of several at a time, whose order costs a little.
 TEST(PlainSchedules, LongGathersTakeTheTimeThatIsPredicted) {
-  Arguments arguments;
-  arguments.kind = Kind::gather;
   for (const LogGP& costs : several_costs)
     for (std::uint64_t block : {150'000, 1 << 20})
-      for (Rank ranks : numbers_of_processes({100, 1000})) {
-        const std::uint64_t all = block * static_cast<std::uint64_t>(ranks);
-        ASSERT_EQ(plain_schedule_of(arguments, ranks, all), PlainSchedule::to_root_in_pieces);
-        const PlainCost predicted = predict_plain(arguments, ranks, costs, all);
-        const CollectiveResult result = without_deaths(Kind::gather, ranks, costs, block);
-        EXPECT_NEAR(result.latency, predicted.latency, 0.2 * predicted.latency + 10 * costs.delivery())
-            << ranks << " ranks, " << block << " bytes, L " << costs.latency;
-        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << block << " bytes";
-      }
+      for (Rank ranks : numbers_of_processes({100, 1000}))
+        compare_with_clock(Kind::gather, PlainSchedule::to_root_in_pieces, ranks, costs,
+                           block * static_cast<std::uint64_t>(ranks), block, 0.2, 10 * costs.delivery());
 }
 
 // A vector of fewer elements than processes goes along trees from the first message on.

@@ -20,7 +20,7 @@ Result result_without(const std::vector<std::int32_t>& missing) {
   return result;
 }
 
-// What rank 0 of three gets in an alltoall, and its checks.
+// The shares that rank 0 of three gets in an alltoall, and their checks.
 class CheckerOfShares : public testing::Test {
  protected:
   CheckerOfShares() : got_(3 * count) {

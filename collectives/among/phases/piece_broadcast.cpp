@@ -26,16 +26,23 @@ void PieceBroadcast::plan(const Arguments& arguments, const Ballots& ballots) {
   const std::int32_t first = is_from_all_ ? 0 : ballots.process_of(ballots.me(), arguments.root);
   const bool takes_all = is_from_all_ && (!goes_to_root || root_ == ballots.me());
   const std::int32_t end = takes_all ? size : first + 1;
-  if (std::exchange(size_, size) == size && std::exchange(goes_to_root_, goes_to_root) == goes_to_root &&
-      streams_.size() == static_cast<std::size_t>(end - first) && streams_.front().process() == first)
-    return;
+  const bool is_planned = size_ == size && goes_to_root_ == goes_to_root &&
+                          streams_.size() == static_cast<std::size_t>(end - first) &&
+                          streams_.front().process() == first;
+  size_ = size;
   goes_to_root_ = goes_to_root;
+  if (is_planned) return;
   streams_.clear();
   for (std::int32_t process = first; process < end; ++process)
     if (goes_to_root)
       streams_.emplace_back(std::min(process, 1), 2);  // from its member to the root
     else
       streams_.emplace_back(process, size);
+}
+
+Rank PieceBroadcast::rank_at(std::size_t index, std::int32_t process, const Ballots& ballots) const {
+  if (!goes_to_root_) return ballots.member_after(ballots.me(), process - streams_[index].process());
+  return process == 0 ? ballots.member_after(ballots.me(), -static_cast<std::int32_t>(index)) : root_;
 }
 
 // Of a message that carries a piece; maybe of none that there is.
@@ -90,9 +97,8 @@ bool PieceBroadcast::accepts(const Message& message, const Arguments& arguments,
     return false;
   const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes_;
   if (!is_from_all_ && message.offset != begin) return false;
-  const std::int32_t from = !goes_to_root_ ? (ballots.process_of(message.peer, ballots.me()) + stream.process()) % size_
-                            : message.peer == message.source ? 0
-                                                             : 1;
+  const std::int32_t from = goes_to_root_ ? (message.peer == message.source ? 0 : 1)
+                                          : (ballots.process_of(message.peer, ballots.me()) + stream.process()) % size_;
   return begin < of_bytes && message.value.bytes == std::min(piece_bytes_, of_bytes - begin) &&
          stream.gets(piece, PieceStream::pieces_in(of_bytes, piece_bytes_), from);
 }
@@ -112,26 +118,27 @@ bool PieceBroadcast::on_message(const Message& message, const Ballots& ballots, 
 
 void PieceBroadcast::advance(bool may_close, const Ballots& ballots, Outbox& out) {
   if (!goes_to_root_ || root_ != ballots.me())
-    for (const std::size_t index : moved_) give(streams_[index], ballots, out);
+    for (const std::size_t index : moved_) give(index, ballots, out);
   moved_.clear();
   if (may_close && is_whole() && !goes_to_root_) close(out);
 }
 
-void PieceBroadcast::give(PieceStream& stream, const Ballots& ballots, Outbox& out) {
+void PieceBroadcast::give(std::size_t index, const Ballots& ballots, Outbox& out) {
+  PieceStream& stream = streams_[index];
   Message message = blank_;
   message.flags = has_value;
   for (CirculantSchedule::Transfer next; (next = stream.give()).block != CirculantSchedule::no_block;) {
     message.value = stream.part(next.block);
     if (is_from_all_) {
       message.phase = Phase::all_broadcast;
-      message.source = ballots.member_after(ballots.me(), -stream.process());
+      message.source = rank_at(index, 0, ballots);
       message.of_bytes = stream.data().bytes;
       message.offset = next.block;
     } else {
       message.phase = Phase::allgather;
       message.offset = message.value.offset - stream.data().offset;
     }
-    out.send(goes_to_root_ ? root_ : ballots.member_after(ballots.me(), next.peer - stream.process()), message);
+    out.send(rank_at(index, next.peer, ballots), message);
   }
 }
 
@@ -149,9 +156,7 @@ void PieceBroadcast::add_awaited(const Ballots& ballots, std::vector<Rank>& rank
   for (std::size_t index = 0; index < streams_.size(); ++index) {
     const PieceStream& stream = streams_[index];
     if (stream.is_whole()) continue;
-    const std::int32_t before =
-        goes_to_root_ ? static_cast<std::int32_t>(index) : stream.process() - stream.source();  // this one
-    const Rank source = ballots.member_after(ballots.me(), -before);
+    const Rank source = rank_at(index, stream.source(), ballots);
     if (std::ranges::find(ranks, source) == ranks.end()) ranks.push_back(source);
   }
 }

@@ -74,9 +74,11 @@ class PieceBroadcast {
   };
 
   void plan(const Arguments& arguments, const Ballots& ballots);
+  // The rank that is that process of a stream.
+  Rank rank_at(std::size_t index, std::int32_t process, const Ballots& ballots) const;
   Place place_of(const Message& message, const Ballots& ballots) const;
   void begin(PieceStream& stream, std::uint64_t bytes);
-  void give(PieceStream& stream, const Ballots& ballots, Outbox& out);
+  void give(std::size_t index, const Ballots& ballots, Outbox& out);
   void close(Outbox& out);
 
   // Of an allgather that of the member i places before this one is the i-th: there this rank is process i. Of a gather
