@@ -115,15 +115,16 @@ class CollectiveActors {
     Operation::Memory memory;
     std::vector<std::uint64_t> numbers(stand_in_.words(), number_of(rank));
     if (row.goes_straight) {
-      numbers.clear();
-      for (Rank to = 0; to < run_.setting.ranks; ++to) {
-        memory.shares.push_back({to, 8 * numbers.size(), 8 * stand_in_.words()});
-        numbers.insert(numbers.end(), stand_in_.words(), number_for(rank, to));
-      }
-      memory.room = buffers_.allocate(std::max<std::uint64_t>(8 * numbers.size(), 8));
+      const std::uint64_t streams = row.from_root() ? 1 : static_cast<std::uint64_t>(run_.setting.ranks);
+      memory.room = buffers_.allocate(8 * std::max<std::uint64_t>(streams * stand_in_.words(), 1));
       memory.result = buffers_.allocate(arguments_.bytes());
     }
     if (!is_one_of(row.gives, rank == arguments_.root)) return memory;
+    if (row.goes_straight) numbers.clear();
+    for (Rank to = 0; row.goes_straight && to < run_.setting.ranks; ++to) {
+      memory.shares.push_back({to, 8 * numbers.size(), 8 * stand_in_.words()});
+      numbers.insert(numbers.end(), stand_in_.words(), number_for(rank, to));
+    }
     if (!row.has_own_lengths()) {
       memory.input = buffers_.whole(buffers_.copy_in(numbers.data(), 8 * numbers.size()));
       return memory;
@@ -222,7 +223,7 @@ StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool op
 std::int64_t StandIn::sends(Rank rank, Rank processes, const Arguments& arguments) const {
   const auto others = static_cast<std::int64_t>(processes) - 1, words = static_cast<std::int64_t>(words_),
              steps = static_cast<std::int64_t>(Optimism::steps(processes));
-  if (row_.goes_straight) return others * words + steps;
+  if (row_.goes_straight) return (is_one_of(row_.gives, rank == arguments.root) ? others * words : 0) + steps;
   if (row_.has_own_lengths() && optimism_.set_bytes == 0)  // in pieces
     return (row_.disseminates ? others * (words + 1) + 2 * steps : words + 2);
   return sends_without_failure(rank, processes, arguments, arguments.root);

@@ -1,5 +1,6 @@
 // The data of an exchange in a world. Each process is given a set of blocks (blocks.hpp), one of each rank that gives,
-// with words of its own. Of ranks alone it is given the words as they are, which may be none.
+// with words of its own. Of ranks alone, and of a root that alone gives, it is given the words as they are, which may
+// be none.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +25,12 @@ struct ExchangeInput {
   std::vector<std::byte> bytes{};
   std::vector<PersonalExchange::Share> shares{};
 
-  void add(Rank from, Rank processes, bool are_ranks) {
+  void add(Rank from, Rank processes, bool has_records) {
     for (Rank to = 0; to < processes; ++to) {
       const std::vector<std::uint64_t> words = exchanged(from, to);
       const std::uint64_t record = exchanged_record(from, words.size());
-      shares.push_back({to, bytes.size(), (words.size() + (are_ranks ? 0 : 1)) * sizeof record});
-      if (!are_ranks) append({&record, 1});
+      shares.push_back({to, bytes.size(), (words.size() + (has_records ? 1 : 0)) * sizeof record});
+      if (has_records) append({&record, 1});
       append(words);
     }
   }
@@ -48,9 +49,22 @@ inline std::uint64_t room_of_exchange(Rank ranks, Rank to, bool is_short) {
   return std::max<std::uint64_t>(words, 1) * sizeof(std::uint64_t);
 }
 
+// Of an operation whose value this is, in which the root's process alone gives: its stream.
+inline void read_exchange_from_root(const Operation& operation, std::span<const std::byte> value,
+                                    const Buffers& buffers, Result& result) {
+  result.value.clear();
+  result.missing.clear();
+  result.contributors = 1;
+  const PersonalExchange::Stream* const stream = operation.stream_of(operation.arguments().root, buffers);
+  if (stream == nullptr || !stream->is_whole || stream->outcome != Outcome::success) return;
+  result.value.resize(stream->bytes / sizeof(std::uint64_t));
+  if (!result.value.empty()) std::memcpy(result.value.data(), value.data() + stream->begin, stream->bytes);
+}
+
 // The blocks that count, of an operation whose value this is: who is missing, and the number of the others.
 inline void read_exchange(const Operation& operation, std::span<const std::byte> value, const Buffers& buffers,
                           Rank processes, Rank ranks, bool are_ranks, Result& result) {
+  if (operation.row().from_root()) return read_exchange_from_root(operation, value, buffers, result);
   result.value.clear();
   result.missing.clear();
   result.missing_known = true;
@@ -58,7 +72,8 @@ inline void read_exchange(const Operation& operation, std::span<const std::byte>
   for (Rank process = 0; process < processes; ++process) {
     const PersonalExchange::Stream* const stream = operation.stream_of(process, buffers);
     if (stream == nullptr) continue;
-    if (!stream->is_whole || stream->lacking != no_rank) result.value.push_back(~std::uint64_t{0});  // no set of blocks
+    if (!stream->is_whole || stream->outcome != Outcome::success)
+      result.value.push_back(~std::uint64_t{0});  // no set of blocks
     const std::span<const std::byte> its = value.subspan(stream->begin, stream->bytes);
     if (are_ranks) {
       is_there[static_cast<std::size_t>(process)] = true;

@@ -169,9 +169,9 @@ void add_explore_command(CLI::App& app, int& exit_code) {
       ->add_option(
           "operation", options->operation,
           "allreduce, reduce, broadcast, barrier, allgather, gather, scatter, reduce_scatter, alltoall, scan, exscan, "
-          "or exchange: a long alltoall")
+          "exchange: a long alltoall, or exchange_from_root: a long scatter")
       ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather", "gather", "scatter",
-                             "reduce_scatter", "alltoall", "scan", "exscan", "exchange"}))
+                             "reduce_scatter", "alltoall", "scan", "exscan", "exchange", "exchange_from_root"}))
       ->capture_default_str();
   explore->add_option("--ranks", options->ranks, "how many ranks")->check(CLI::Range(1, 62))->capture_default_str();
   explore->add_option("--ranks-per-host", options->ranks_per_host, "f counts hosts that fail as a whole; 0: ranks")

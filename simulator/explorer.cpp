@@ -98,8 +98,9 @@ std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, 
 }
 
 // The pieces of the streams to all others, and the messages that close.
-std::int64_t sends_of_exchange(Rank rank, Rank ranks, const Optimism& optimism) {
+std::int64_t sends_of_exchange(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   auto sends = static_cast<std::int64_t>(Optimism::steps(ranks));
+  if (!is_one_of(arguments.row().gives, rank == arguments.root)) return sends;
   for (Rank to = 0; to < ranks; ++to) {
     const std::uint64_t bytes = exchanged(rank, to).size() * sizeof(std::uint64_t);
     if (to == rank) continue;
@@ -114,7 +115,7 @@ std::int64_t sends_of_exchange(Rank rank, Rank ranks, const Optimism& optimism) 
 std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   const CatalogueRow& row = arguments.row();
   if (ranks < 2) return 0;
-  if (row.goes_straight) return sends_of_exchange(rank, ranks, optimism);
+  if (row.goes_straight) return sends_of_exchange(rank, ranks, arguments, optimism);
   if (row.from_root()) {
     const bool is_long = arguments.bytes() > optimism.piece_bytes && !optimism.goes_whole(arguments.bytes(), ranks);
     return is_long && !arguments.by_gossip() ? sends_in_pieces(rank, ranks, arguments, optimism) : 0;

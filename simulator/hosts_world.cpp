@@ -255,7 +255,7 @@ bool HostsWorld::is_final(Rank rank, std::size_t call) {
   const std::vector<bool>& given = memory_of(rank).given[call];
   bool final = true;
   for_each_on(host_of(rank), [&](Rank other) {
-    if (!arguments.row().collects && other != (host_of(arguments.root) == host_of(rank) ? arguments.root : rank))
+    if (arguments.row().from_root() && other != (host_of(arguments.root) == host_of(rank) ? arguments.root : rank))
       return;
     const auto place = static_cast<std::size_t>(other);
     final &= given[place] || node(rank).proved[place] || memory_of(rank).left[place];
@@ -270,11 +270,11 @@ ProcessContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call
   const Arguments& arguments = contribution.arguments;
   const Rank root = std::exchange(contribution.arguments.root, host_of(arguments.root));
   const bool root_is_here = host_of(root) == host_of(rank), root_gave = given[static_cast<std::size_t>(root)];
-  contribution.has_value = arguments.row().collects || (root_is_here && root_gave);
-  contribution.root_died = !arguments.row().collects && root_is_here && !root_gave;
+  contribution.has_value = !arguments.row().from_root() || (root_is_here && root_gave);
+  contribution.root_died = arguments.row().from_root() && root_is_here && !root_gave;
   ExchangeInput exchange;
   const auto add = [&](Rank other) {
-    if (arguments.row().goes_straight) return exchange.add(other, plan_.hosts.back() + 1, false);
+    if (arguments.row().goes_straight) return exchange.add(other, plan_.hosts.back() + 1, !arguments.row().from_root());
     const std::vector<std::byte> part = input_of(arguments_of(host_of(rank), call), other, call);
     if (arguments.row().combines == Combines::blocks)
       return static_cast<void>(value.insert(value.end(), part.begin(), part.end()));
@@ -282,7 +282,7 @@ ProcessContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call
     combine(arguments.reduction, value.data(), value.data(), part.data(), arguments.count);
   };
   for_each_on(host_of(rank), [&](Rank other) {
-    if (!arguments.row().collects && other != root) return;
+    if (arguments.row().from_root() && other != root) return;
     if (!given[static_cast<std::size_t>(other)]) return static_cast<void>(contribution.missing.push_back(other));
     ++contribution.contributors;
     add(other);

@@ -174,7 +174,7 @@ Terms terms_at(const Terms& terms, Rank rank) {
   if (!terms.given_to) return its;
   its.given = [&terms, rank](Rank from) { return terms.given_to(from, rank); };
   its.given_to = nullptr;
-  its.pattern = Allgather::row.pattern();
+  its.pattern = (terms.pattern.from_root() ? ScatterFromRoot::row : Allgather::row).pattern();
   return its;
 }
 
@@ -206,7 +206,7 @@ std::string broken_promise(const Terms& terms, Rank rank, const Result& result, 
       if (terms.pattern.from_root() && terms.part(terms.root) == Part::must) return "the root's data are there";
       break;
     case Outcome::too_many_failures:
-      if (terms.failures <= static_cast<std::size_t>(terms.f))
+      if (terms.pattern.from_root() || terms.failures <= static_cast<std::size_t>(terms.f))
         return "too_many_failures with " + std::to_string(terms.failures) + " of them";
       break;
     default: return "mismatch";

@@ -44,9 +44,10 @@ struct Options : ClockOptions, RunOptions {
   double gossip_time = 0, ask_after = -1, panic_after = -1;
   bool no_panic = false;
 
-  bool csv = false, quiet = false;
+  bool csv = false, quiet = false, traces = false;
   std::string trace;
-  bool traces = false;
+
+  Rank processes() const { return static_cast<Rank>(hosts > 0 ? hosts : ranks); }
 };
 
 constexpr std::int64_t most_ranks_of_a_run = 1 << 24;
@@ -74,11 +75,12 @@ std::uint64_t given_bytes(const Options& options) {
   return options.bytes * static_cast<std::uint64_t>(has_shares ? options.ranks : 1);
 }
 
-// A long alltoall is an exchange, as in the library.
-bool goes_straight(const Options& options) {
-  const auto ranks = static_cast<Rank>(options.ranks);
-  return row_of(options.kind).lands == Lands::share_of_each && ranks > 1 &&
-         Optimism().goes_straight(given_bytes(options) * static_cast<std::uint64_t>(ranks), ranks);
+// A long alltoall or scatter is an exchange, as in the library.
+Kind kind_of(const Options& options) {
+  const CatalogueRow& row = row_of(options.kind);
+  const std::uint64_t bytes = given_bytes(options) * static_cast<std::uint64_t>(row.from_root() ? 1 : options.ranks);
+  if (options.algorithm != "corrected" || !Exchange::carries(row, bytes, options.processes())) return options.kind;
+  return Exchange::kind_for(row);
 }
 
 bool by_gossip(const Options& options) {
@@ -105,7 +107,7 @@ void set_gossip_of(const Options& options, const LogGP& costs, Arguments& argume
 
 Arguments arguments_of(const Options& options, const LogGP& costs) {
   Arguments arguments;
-  arguments.kind = goes_straight(options) ? Kind::exchange : options.kind;
+  arguments.kind = kind_of(options);
   arguments.f = static_cast<std::int32_t>(options.f);
   arguments.root = static_cast<Rank>(options.root);
   parse_tree(options.tree, arguments.shape.tree);
@@ -122,17 +124,14 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   return arguments;
 }
 
-bool is_long_broadcast(const Options& options, const Arguments& arguments) {
-  const auto processes = static_cast<std::int32_t>(options.hosts > 0 ? options.hosts : options.ranks);
-  return plain_schedule_of(arguments, processes, given_bytes(options)) == PlainSchedule::in_pieces;
-}
-
 void refuse_meaningless_of(const CLI::App& command, const Options& options, const Arguments& arguments) {
   const bool corrected = options.algorithm == "corrected", gossips = by_gossip(options);
   const bool spreads = row_of(options.kind).disseminates, has_hosts = options.hosts > 0;
   const bool has_tree = (corrected && spreads) || options.algorithm == "tree" || options.algorithm == "acknowledged";
   const char* const with_tree = "of an operation with a broadcast tree";
   const char* const of_gossip = "of --algorithm ocg, ccg, fcg and gossip";
+  const bool goes_in_pieces =
+      plain_schedule_of(arguments, options.processes(), given_bytes(options)) == PlainSchedule::in_pieces;
   const bool panics = gossips && arguments.correction == Correction::failure_proof;
   const char* const of_panic = "of --algorithm fcg, and of gossip with --correction failure-proof";
   refuse_meaningless(command,
@@ -147,7 +146,7 @@ void refuse_meaningless_of(const CLI::App& command, const Options& options, cons
                       {"--panic-after", panics, of_panic},
                       {"--no-panic", panics, of_panic},
                       {"--f", corrected || gossips, "of algorithms that tolerate failures by number"},
-                      {"--optimistic", row_of(options.kind).collects || is_long_broadcast(options, arguments),
+                      {"--optimistic", arguments.row().collects || goes_in_pieces,
                        "of an operation with a reduction, or a long broadcast"},
                       {"--bytes", row_of(options.kind).has_data(), "of an operation with data"},
                       {"--gather", has_hosts, "with --hosts"},
@@ -180,9 +179,11 @@ void set_two_level(const Options& options, const CollectiveRun& run, TwoLevelRun
 void refuse_too_many(const Options& options, const CollectiveRun& run) {
   const CatalogueRow& row = run.arguments.row();
   const bool has_blocks = row.has_own_lengths() || row.goes_straight;
-  if (has_blocks && options.hosts > 0) refuse(fmt::format("--hosts: not of {}", options.name));
-  const auto processes = static_cast<std::uint64_t>(options.hosts > 0 ? options.hosts : options.ranks);
-  if (given_bytes(options) > bytes_limit || (has_blocks && given_bytes(options) > bytes_limit / processes))
+  if (has_blocks && options.hosts > 0)
+    refuse(fmt::format("--hosts: not of {}{}", row.from_root() ? "a long " : "", options.name));
+  const auto processes = static_cast<std::uint64_t>(options.processes());
+  if (given_bytes(options) > bytes_limit ||
+      (has_blocks && !row.from_root() && given_bytes(options) > bytes_limit / processes))
     refuse(fmt::format("--bytes {}: more than 1 TiB of all ranks together", options.bytes));
   const StandIn stand_in(run.arguments.kind, run.payload_bytes, static_cast<Rank>(processes), run.optimistic);
   const std::uint64_t most = row.goes_straight                     ? most_numbers_of_an_exchange
@@ -201,7 +202,7 @@ Task task_of(const Options& options) {
   Setting& setting = run.setting;
   setting.ranks = static_cast<Rank>(options.ranks);
   // Without the detector's word no rank is given up: a broadcast then shows what its tree and correction do alone.
-  set_clock(options, row_of(options.kind).collects, setting);
+  set_clock(options, row_of(kind_of(options)).collects, setting);
   run.arguments = arguments_of(options, setting.costs);
   const CatalogueRow& row = run.arguments.row();
   run.payload_bytes = !row.has_data() ? 0 : row.goes_straight ? options.bytes : given_bytes(options);
@@ -334,7 +335,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
 
   Json row;
   row["operation"] = options.name;
-  if (row_of(options.kind).lands == Lands::share_of_each) row["straight"] = arguments.row().goes_straight;
+  if (row_of(options.kind).may_go_straight()) row["straight"] = arguments.row().goes_straight;
   row["algorithm"] = options.algorithm;
   row["ranks"] = options.ranks;
   if (task.is_two_level) {

@@ -202,7 +202,8 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
     memory.lacks = memory.result == no_buffer;
   }
   const bool lends = (static_cast<std::size_t>(rank) + index) % 3 != 2;  // the others' result goes where their input is
-  if (plan_.lends && lends && arguments.row().reduces && arguments.row().disseminates) {
+  const CatalogueRow& row = arguments.row();
+  if (plan_.lends && lends && row.reduces && row.disseminates && !row.goes_straight) {
     std::vector<std::uint64_t>& landing = node(rank).landings[index];
     landing.resize(arguments.count);
     memory.landing = buffers.adopt(reinterpret_cast<std::byte*>(landing.data()), arguments.bytes(), 0);
@@ -216,7 +217,7 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
   std::vector<std::byte> input;
   if (arguments.row().goes_straight) {
     ExchangeInput mine;
-    mine.add(rank, plan_.ranks, true);
+    mine.add(rank, plan_.ranks, false);
     input.swap(mine.bytes);
     memory.shares.swap(mine.shares);
   } else {

@@ -295,64 +295,6 @@ void Operation::contribute(Message& mine) const {
   }
 }
 
-// ---- an exchange ----
-
-void Operation::begin_exchange(Outbox& out) {
-  Message blank = blank_;
-  blank.prev = prev_;
-  exchange_.start(blank, memory_.input, memory_.shares, {memory_.room, memory_.room_grows},
-                  memory_.lacks ? lacking() : no_rank, ballots_, out);
-  if (ballots_.any_member_failed()) {
-    ballots_.promise(ballots_.first());
-    join(out);
-  } else {
-    ++attempts_;
-    ballots_.promise_optimistic();
-    go_on_with_exchange(out);
-  }
-  drain_inbox(out);
-}
-
-void Operation::on_exchange(const Message& message, Outbox& out) {
-  if (!follows_the_same(message) || mismatch_told_ || (finished_ && message.phase != Phase::closing)) return;
-  if (!exchange_.accepts(message)) return on_mismatch(message, out);
-  exchange_.on_message(message, out.buffers());
-  go_on_with_exchange(out);
-}
-
-void Operation::go_on_with_exchange(Outbox& out) {
-  if (joins_later_ && exchange_.has_all_that_live(ballots_)) return join(out);
-  if (!ballots_.is_optimistic() || !exchange_.close(ballots_, out) || finished_) return;
-  Buffers& buffers = out.buffers();
-  if (const Rank lacking = exchange_.first_lacking(); lacking != no_rank) {
-    decision_.lack_memory(lacking);
-  } else {
-    const std::vector<std::uint64_t> set = exchange_.set(arguments_.count);
-    decision_.value = buffers.whole(std::exchange(memory_.result, no_buffer));
-    std::memcpy(buffers.data(decision_.value), set.data(), arguments_.bytes());
-  }
-  decision_.first_decided = decision_.accepted = optimistic_ballot;
-  delivered_ = true;
-  finish(buffers);
-}
-
-// The set of members whose streams this rank has. It has joined a ballot with what it has decided, or gives this.
-void Operation::give_set(Message& mine, Buffers& buffers) {
-  if (delivered_ || memory_.lacks) return;
-  const std::vector<std::uint64_t> set = exchange_.set(arguments_.count);
-  buffers.release(std::exchange(set_, buffers.whole(buffers.copy_in(set.data(), arguments_.bytes()))));
-  mine.value = set_;
-  if (!set_) mine.blame(lacking());
-}
-
-const PersonalExchange::Stream* Operation::stream_of(Rank member, const Buffers& buffers) const {
-  if (decision_.outcome != Outcome::success || !decision_.value) return nullptr;
-  std::uint64_t word = 0;
-  const auto at = static_cast<std::uint64_t>(member) / 64 * sizeof word;
-  std::memcpy(&word, buffers.data(decision_.value) + at, sizeof word);
-  return (word >> member % 64 & 1) != 0 ? &exchange_.stream(member) : nullptr;
-}
-
 // Messages that came before the operation was started, or for a later ballot. A message that is still too early is
 // stored again.
 void Operation::drain_inbox(Outbox& out) {
@@ -416,7 +358,7 @@ void Operation::conclude_gather(Outbox& out) {
   FailureList failed;
   gather_.add_decisions(sum);
   if (sum.decided() == nullptr && row_->collects) {
-    if (gather_.new_failures(ballots_) > arguments_.f) {
+    if (gather_.new_failures(ballots_) > arguments_.f && !row_->from_root()) {
       decision_.outcome = Outcome::too_many_failures;
     } else {
       gather_.add_contributions(sum, up_correction_.mine(), arguments_.f, ballots_);
@@ -443,6 +385,8 @@ void Operation::decide_sum(const Sum& sum, FailureList& failed, Outbox& out) {
   }
   if (!row_->collects && decision_.outcome == Outcome::success) decision_.outcome = Outcome::root_failed;
   if (sum.lacks_memory() != no_rank) decision_.lack_memory(sum.lacks_memory());
+  if (decision_.outcome == Outcome::success && lacks_streams_of_root(sum.value(), buffers))
+    decision_.outcome = Outcome::root_failed;
   CleanSubtree::note_elsewhere(up_correction_, plan_, failed, buffers);
   for (Rank rank : ballots_.failed_members()) failed.note(rank, true);
   decision_.failed_count = failed.size();

@@ -120,6 +120,7 @@ class Operation {
   void begin_exchange(Outbox& out);
   void on_exchange(const Message& message, Outbox& out);
   void go_on_with_exchange(Outbox& out);
+  bool lacks_streams_of_root(Slice set, const Buffers& buffers) const;  // of an exchange in which the root alone gives
   void drain_inbox(Outbox& out);
   void advance(Outbox& out);
   void advance_member(Outbox& out);

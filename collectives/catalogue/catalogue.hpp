@@ -20,6 +20,9 @@
 //                                                                                    data, or root_failed
 //   scatter         root    all, a share  none           as broadcast                as broadcast
 //   exchange        all     all, a stream sets           whose streams count, to all the next rank is root
+//   exchange_from_root
+//                   root    all, a stream sets           whether the root's count,   the next rank is root
+//                                                        to all
 //   reduce          all     root          values         their sum, kept             over: root_failed
 //   gather          all     root          blocks         all of them, kept           over: root_failed
 #pragma once
@@ -48,7 +51,7 @@ struct CatalogueOf {
 };
 // In the order of Kind.
 using Catalogue = CatalogueOf<Allreduce, Barrier, Broadcast, Reduce, Allgather, GatherToRoot, ReduceScatter,
-                              ScatterFromRoot, Alltoall, Scan, Exscan, Exchange>;
+                              ScatterFromRoot, Alltoall, Scan, Exscan, Exchange, ExchangeFromRoot>;
 inline constexpr const auto& catalogue = Catalogue::rows;
 static_assert(std::size(catalogue) == kind_count);
 

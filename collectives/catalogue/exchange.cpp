@@ -1,10 +1,19 @@
 #include "collectives/catalogue/exchange.hpp"
 
+#include "collectives/core/ballots.hpp"
+
 namespace ucft::detail {
+
+bool Exchange::carries(const CatalogueRow& row, std::uint64_t bytes, std::int32_t processes) {
+  if (!row.may_go_straight() || processes < 2) return false;
+  const Optimism optimism;
+  return row.from_root() ? optimism.goes_straight_from_root(bytes, processes)
+                         : optimism.goes_straight(bytes, processes);
+}
 
 void Exchange::put_into(Arguments& arguments, std::int32_t processes) {
   constexpr std::uint64_t bits = 64;
-  arguments.kind = Kind::exchange;
+  arguments.kind = kind_for(arguments.row());
   arguments.reduction = {DataType::uint64, Operator::bitwise_and};
   arguments.count = (static_cast<std::uint64_t>(processes) + bits - 1) / bits;
   arguments.own_count = 0;

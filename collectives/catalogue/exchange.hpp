@@ -18,8 +18,25 @@ struct Exchange : Elementwise {
                                     .lengths = Lengths::same,
                                     .goes_straight = true};
 
-  // Makes these the arguments of an exchange among so many processes.
+  // Whether so many bytes, of all that give together, go as an exchange among so many processes.
+  static bool carries(const CatalogueRow& row, std::uint64_t bytes, std::int32_t processes);
+  static Kind kind_for(const CatalogueRow& row) { return row.from_root() ? Kind::exchange_from_root : Kind::exchange; }
+  // Makes these the arguments of one, in place of the call's.
   static void put_into(Arguments& arguments, std::int32_t processes);
+};
+
+// An exchange in which the root alone has streams: all survivors take theirs, or none does, with root_failed. No caller
+// posts it: scatter is the call.
+struct ExchangeFromRoot : Exchange {
+  static constexpr CatalogueRow row{.kind = Kind::exchange_from_root,
+                                    .name = "exchange_from_root",
+                                    .gives = Who::root,
+                                    .gets = Who::all,
+                                    .combines = Combines::elements,
+                                    .lands = Lands::whole,
+                                    .lengths = Lengths::same,
+                                    .goes_straight = true,
+                                    .collects = true};
 };
 
 }  // namespace ucft::detail

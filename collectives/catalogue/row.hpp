@@ -18,9 +18,10 @@ enum class Kind : std::uint8_t {
   alltoall,
   scan,
   exscan,
-  exchange
+  exchange,  // of processes: no caller posts this one, nor the next
+  exchange_from_root
 };
-inline constexpr int kind_count = 12;
+inline constexpr int kind_count = 13, posted_kind_count = static_cast<int>(Kind::exchange);
 
 // The ranks that have data to give, or that get some.
 enum class Who : std::uint8_t { nobody, all, root, all_but_root };
@@ -79,6 +80,8 @@ struct CatalogueRow {
   constexpr bool rooted() const { return pattern().rooted(); }
   constexpr bool has_data() const { return lands != Lands::nothing; }
   constexpr bool has_shares() const { return lands == Lands::own_share; }
+  // Data are for one reader alone. So among processes they may go as an exchange (exchange.hpp).
+  constexpr bool may_go_straight() const { return lands == Lands::share_of_each || (has_shares() && from_root()); }
   constexpr bool combines_landed() const { return lands == Lands::prefix || lands == Lands::prefix_before; }
   constexpr bool takes_operator() const { return reduces || combines_landed(); }
   constexpr bool has_own_lengths() const { return lengths == Lengths::own; }

@@ -55,6 +55,9 @@ struct Optimism {
   // Of an alltoall: sets of so many bytes go to each member, and more goes straight to the members that it is for. Of
   // two members all does, which need no closing (phases/personal_exchange.hpp).
   std::uint64_t straight_bytes = 96 * 1024;
+  // Of a scatter: its root sends as many messages as there are members, if they get so much each. Else a tree sends all
+  // of it to all.
+  std::uint64_t straight_part_bytes = 4 * 1024;
   std::uint64_t set_bytes =
       64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much
   // So many members' blocks may go in pieces at the same time: a rank has a schedule of each.
@@ -71,6 +74,10 @@ struct Optimism {
   }
   bool goes_straight(std::uint64_t bytes, std::int32_t members) const {
     return bytes > 0 && (members == 2 || bytes >= straight_bytes);
+  }
+  // Whether of so many bytes each of so many members gets its part straight from the root of a scatter.
+  bool goes_straight_from_root(std::uint64_t bytes, std::int32_t members) const {
+    return bytes >= straight_bytes && bytes >= straight_part_bytes * static_cast<std::uint64_t>(members);
   }
   // Whether each of so many members gives its part of so many bytes in pieces, to all. Else sets of these parts go: in
   // fewer messages, but each is copied in each step. Both send as many bytes.

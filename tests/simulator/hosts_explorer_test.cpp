@@ -332,7 +332,7 @@ void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
     plan.slow_journal = slow;
     // All compute a set of hosts. The streams of a host together are longer than the second limit, that to itself is
     // not.
-    if (plan.program[0].kind == Kind::exchange) plan.long_bytes = slow ? 9 : 80;
+    if (plan.program[0].row().goes_straight) plan.long_bytes = slow ? 9 : 80;
     use(plan);
   }
 }
@@ -389,15 +389,19 @@ TEST(HostsGatherInPieces, StraightToARoot) {
   long_programs(Kind::gather);
 }
 
-TEST(HostsThatExchange, OneDeathAndTwo) { one_death_and_two(Kind::exchange, {1, 3, 2, 1}); }
+class HostsThatExchange : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, HostsThatExchange, testing::Values(Kind::exchange, Kind::exchange_from_root),
+                         [](const auto& each) { return std::string(kind_name(each.param)); });
 
-TEST(HostsThatExchange, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::exchange, 2); }
+TEST_P(HostsThatExchange, OneDeathAndTwo) { one_death_and_two(GetParam(), {1, 3, 2, 1}); }
 
-TEST(HostsThatExchange, LongPrograms) { long_programs(Kind::exchange); }
+TEST_P(HostsThatExchange, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(GetParam(), 2); }
+
+TEST_P(HostsThatExchange, LongPrograms) { long_programs(GetParam()); }
 
 // It may have nothing of the other host's streams.
-TEST(HostsThatExchange, AHostThatIsLeftAlone) {
-  in_blocks(plan_of(2, 3, arguments_of(Kind::exchange, 1, 3), 3), 2, [](const HostsPlan& plan) {
+TEST_P(HostsThatExchange, AHostThatIsLeftAlone) {
+  in_blocks(plan_of(2, 3, arguments_of(GetParam(), 1, 3), 3), 2, [](const HostsPlan& plan) {
     Explored explored;
     for (Host dead : {0, 1}) explored.these(plan, {3 * dead, 3 * dead + 1, 3 * dead + 2}, 11);
   });

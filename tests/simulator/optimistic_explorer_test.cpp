@@ -312,25 +312,29 @@ void explore_each(const Plan& plan, int victims, std::int64_t stride) {
   EXPECT_EQ(found.plans, plans_expected(plan, scope)) << describe(plan);
 }
 
-TEST(Exchanges, OneSurvivesEveryCrashPlanOfUpToFiveRanks) {
+class Exchanges : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, Exchanges, testing::Values(Kind::exchange, Kind::exchange_from_root),
+                         [](const auto& each) { return std::string(kind_name(each.param)); });
+
+TEST_P(Exchanges, OneSurvivesEveryCrashPlanOfUpToFiveRanks) {
   for (Rank n = 1; n <= 5; ++n)
     for (std::int32_t f = 0; f <= 3; ++f)
-      explore_each(exchanges_of(n, arguments_of(Kind::exchange, f, n - 1), 1, 1, n < 4 ? 1 : 3), std::min(f, n - 1),
+      explore_each(exchanges_of(n, arguments_of(GetParam(), f, n - 1), 1, 1, n < 4 ? 1 : 3), std::min(f, n - 1),
                    n < 5 ? 1 : 41);
 }
 
 // A rank that has been told the set by a root that died then tells the next one that set, and not what it has itself.
-TEST(Exchanges, EachRootMayDieInTheMiddleOfTellingTheSet) {
+TEST_P(Exchanges, EachRootMayDieInTheMiddleOfTellingTheSet) {
   for (Rank root = 0; root < 5; ++root)
     for (const BroadcastShape& shape : {BroadcastShape{}, BroadcastShape{Tree::flat}})
-      explore_each(exchanges_of(5, arguments_of(Kind::exchange, 2, root, shape), 1, 1, 3), 2, 3);
+      explore_each(exchanges_of(5, arguments_of(GetParam(), 2, root, shape), 1, 1, 3), 2, 3);
 }
 
-TEST(Exchanges, InFlightSurviveEveryCrashPlan) {
+TEST_P(Exchanges, InFlightSurviveEveryCrashPlan) {
   for (Rank n = 2; n <= 4; ++n)
     for (std::int32_t f = 1; f <= 2; ++f)
       for (int in_flight : {1, 2}) {
-        Plan plan = exchanges_of(n, arguments_of(Kind::exchange, f), 3, in_flight, 3);
+        Plan plan = exchanges_of(n, arguments_of(GetParam(), f), 3, in_flight, 3);
         explore_each(plan, f, n == 2 ? 1 : n == 3 ? 3 : 43);
         plan.program[1] = arguments_of(Kind::allreduce, f);
         plan.program[2].shape = chain;
@@ -338,64 +342,64 @@ TEST(Exchanges, InFlightSurviveEveryCrashPlan) {
       }
 }
 
-TEST(Exchanges, MoreThanFDeathsNeverHangAndNeverLie) {
+TEST_P(Exchanges, MoreThanFDeathsNeverHangAndNeverLie) {
   for (Rank n = 2; n <= 5; ++n)
     for (std::int32_t f = 0; f <= 1; ++f)
-      explore_each(exchanges_of(n, arguments_of(Kind::exchange, f, 1), 2, 2, 3), std::min(f + 2, n - 1),
+      explore_each(exchanges_of(n, arguments_of(GetParam(), f, 1), 2, 2, 3), std::min(f + 2, n - 1),
                    n < 4    ? 1
                    : n == 4 ? 29
                             : 1511);
 }
 
-TEST(Exchanges, CorrectionsOfTheFallbackSurvive) {
+TEST_P(Exchanges, CorrectionsOfTheFallbackSurvive) {
   for (int correction = 1; correction < correction_count; ++correction)
     for (Rank n = 2; n <= 4; ++n) {
-      Arguments arguments = arguments_of(Kind::exchange, 2, n - 1);
+      Arguments arguments = arguments_of(GetParam(), 2, n - 1);
       arguments.correction = static_cast<Correction>(correction);
       explore_each(exchanges_of(n, arguments, 2, 2, 3), std::min(2, n - 1), 11);
     }
 }
 
-TEST(Exchanges, CommunicatorsEnd) {
+TEST_P(Exchanges, CommunicatorsEnd) {
   for (Rank n = 2; n <= 4; ++n)
     for (std::int32_t f = 1; f <= 2; ++f) {
-      Plan plan = exchanges_of(n, arguments_of(Kind::exchange, f, n - 1), 2, 2, 3);
+      Plan plan = exchanges_of(n, arguments_of(GetParam(), f, n - 1), 2, 2, 3);
       plan.ends = true;
       explore_each(plan, std::min(f, n - 1), n <= 3 ? 1 : 23);
     }
 }
 
 // After any of its operations, whether it waits until no rank needs it or not.
-TEST(Exchanges, RanksLeave) {
+TEST_P(Exchanges, RanksLeave) {
   for (Rank n = 2; n <= 4; ++n)
     for (std::size_t after = 0; after <= 2; ++after)
       for (bool waits : {true, false}) {
-        Plan plan = exchanges_of(n, arguments_of(Kind::exchange, 1), 3, 2, 3);
+        Plan plan = exchanges_of(n, arguments_of(GetParam(), 1), 3, 2, 3);
         plan.leaves = {{n - 1, after, waits}};
         explore_each(plan, 1, 1);
       }
 }
 
 // Every block of memory that a rank asks for may be the first that it doesn't get.
-TEST(Exchanges, ARankWithoutMemoryIsNamed) {
+TEST_P(Exchanges, ARankWithoutMemoryIsNamed) {
   for (Rank n = 2; n <= 4; ++n)
     for (Rank lacks = 0; lacks < n; ++lacks)
       for (std::int64_t after = 0; after < 6; ++after)
         for (int deaths : {0, 1}) {
-          Plan plan = exchanges_of(n, arguments_of(Kind::exchange, 1), 2, 1, 3);
+          Plan plan = exchanges_of(n, arguments_of(GetParam(), 1), 2, 1, 3);
           plan.short_of_memory = lacks;
           plan.after_blocks = after;
           explore_each(plan, deaths, 1);
         }
 }
 
-TEST(Exchanges, LongProgramsOfLargerWorldsSurvive) {
+TEST_P(Exchanges, LongProgramsOfLargerWorldsSurvive) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Rank n = 2 + static_cast<Rank>(seed % 10);
     const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
     std::mt19937_64 random(seed);
     const auto a_root = [&] { return static_cast<Rank>(random() % static_cast<unsigned>(n)); };
-    Plan plan = exchanges_of(n, arguments_of(Kind::exchange, f), 8, 1 + static_cast<int>(random() % 3), 1 + seed % 3);
+    Plan plan = exchanges_of(n, arguments_of(GetParam(), f), 8, 1 + static_cast<int>(random() % 3), 1 + seed % 3);
     plan.window = 2 + static_cast<int>(seed % 3);
     for (Arguments& arguments : plan.program)
       if (random() % 3 == 0) arguments = arguments_of(kinds[random() % std::size(kinds)], f, a_root());

@@ -12,7 +12,8 @@ namespace {
 
 // One rank of several. A stream is so many words, each the number of its sender.
 struct Member {
-  Member(Rank me, Rank ranks, std::uint64_t words, std::uint64_t room_words, Rank lacking = no_rank, bool grows = false)
+  Member(Rank me, Rank ranks, std::uint64_t words, std::uint64_t room_words, Rank lacking = no_rank, bool grows = false,
+         Rank giver = no_rank)
       : buffers({[](void* all, std::size_t bytes) {
                    auto& blocks = *static_cast<std::vector<std::unique_ptr<std::byte[]>>*>(all);
                    return blocks.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
@@ -31,7 +32,9 @@ struct Member {
     const Slice input = buffers.whole(buffers.copy_in(data.data(), data.size() * 8));
     Message blank;
     blank.signature = 7;
-    exchange.start(blank, input, shares, {buffers.allocate(room_words * 8), grows}, lacking, ballots, out);
+    const auto mine =
+        lacking == no_rank ? PersonalExchange::Stream{} : PersonalExchange::without(Outcome::no_memory, lacking);
+    exchange.start(blank, input, shares, {buffers.allocate(room_words * 8), grows}, giver, mine, ballots, out);
   }
   static Message empty_stream(Rank from) {
     Message made = word(from, Phase::all_broadcast);
@@ -207,6 +210,36 @@ TEST(PersonalExchange, AMemberWithoutMemoryIsInNoSet) {
   for (const Message& send : itself.out.sends()) EXPECT_EQ(send.culprit(), 5);
   itself.take(itself.piece(1, 0, {4}, 1));
   EXPECT_EQ(itself.exchange.set(1), (Words{0b010})) << "it has room for nothing, and hears of all";
+}
+
+// All but the giver have nothing to send, and the giver waits for nothing but the closing.
+TEST(PersonalExchange, OneMemberMayBeTheOnlyGiver) {
+  Member gives(1, 3, 3, 3, no_rank, false, 1), takes(0, 3, 3, 3, no_rank, false, 1);
+  EXPECT_EQ(gives.out.sends().size(), 4u);
+  EXPECT_TRUE(takes.out.empty());
+  EXPECT_TRUE(gives.exchange.has_all_that_live(gives.ballots));
+  EXPECT_FALSE(takes.exchange.has_all_that_live(takes.ballots));
+  EXPECT_EQ(takes.exchange.set(1), (Words{0b101}));
+  EXPECT_FALSE(takes.exchange.accepts(takes.piece(2, 0, {4, 5}, 3))) << "of one that gives nothing";
+  takes.take(takes.piece(1, 0, {4, 5}, 3));
+  takes.take(takes.piece(1, 2, {6}, 3));
+  EXPECT_EQ(takes.stream(1), (Words{4, 5, 6}));
+  EXPECT_EQ(takes.exchange.set(1), (Words{0b111}));
+  EXPECT_FALSE(takes.exchange.close(takes.ballots, takes.out));
+  EXPECT_EQ(takes.out.sends().size(), 1u);
+}
+
+// The rank that was to give has died, and its host lives.
+TEST(PersonalExchange, AGiverMayHaveLostItsRoot) {
+  Member takes(0, 3, 0, 3, no_rank, false, 1);
+  Message word = Member::word(1, Phase::exchange);
+  word.blame(no_rank);
+  word.outcome = Outcome::root_failed;
+  takes.take(word);
+  EXPECT_TRUE(takes.exchange.has_all_that_live(takes.ballots));
+  EXPECT_FALSE(takes.exchange.has(1));
+  EXPECT_EQ(takes.exchange.first_lacking(), no_rank);
+  EXPECT_EQ(takes.exchange.set(1), (Words{0b101}));
 }
 
 }  // namespace

@@ -17,9 +17,7 @@ void write_text(const std::string& from, char* to, std::size_t bytes) {
 
 namespace {
 
-// No caller posts the last kind.
-static_assert(kind_count == 12 && Kind::exchange == Kind{11} &&
-              UCFT_COLLECTIVE_ALLREDUCE == static_cast<int>(Kind::allreduce) &&
+static_assert(posted_kind_count == 11 && UCFT_COLLECTIVE_ALLREDUCE == static_cast<int>(Kind::allreduce) &&
               UCFT_COLLECTIVE_BARRIER == static_cast<int>(Kind::barrier) &&
               UCFT_COLLECTIVE_BROADCAST == static_cast<int>(Kind::broadcast) &&
               UCFT_COLLECTIVE_REDUCE == static_cast<int>(Kind::reduce) &&

@@ -34,7 +34,7 @@ void take_rank_and_ranks(std::uint64_t word, PartView& part) {
 // A note that is damaged, or of a later version, may name no collective.
 const CatalogueRow& row_in(const HostNote& note) {
   static constexpr CatalogueRow something{Kind{kind_count}, "something", Who::nobody, Who::nobody, {}, {}, {}};
-  return static_cast<int>(kind_in(note)) < kind_count ? row_of(kind_in(note)) : something;
+  return static_cast<int>(kind_in(note)) < posted_kind_count ? row_of(kind_in(note)) : something;
 }
 
 // The root that a note of `owner` names. The note of a broadcast names it on the ranks that get the data. A rank that

@@ -27,7 +27,7 @@ constexpr std::uint16_t bits_of(Kind kind, DataType type, Operator op) {
                                         operator_count +
                                     static_cast<std::size_t>(op) % operator_count);
 }
-static_assert(kind_count * type_count * operator_count <= 1 << 12);
+static_assert(posted_kind_count * type_count * operator_count <= 1 << 12);
 constexpr Kind kind_in(const HostNote& note) { return static_cast<Kind>(note.what / operator_count / type_count); }
 
 // A rank's part in a communicator.

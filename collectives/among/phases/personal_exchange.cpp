@@ -6,8 +6,8 @@
 
 namespace ucft::detail {
 
-void PersonalExchange::start(const Message& blank, Slice input, std::span<const Share> shares, Room room, Rank lacking,
-                             const Ballots& ballots, Outbox& out) {
+void PersonalExchange::start(const Message& blank, Slice input, std::span<const Share> shares, Room room, Rank giver,
+                             const Stream& mine, const Ballots& ballots, Outbox& out) {
   clear(out.buffers());
   const Membership& members = ballots.members();
   const Rank me = ballots.me();
@@ -15,22 +15,30 @@ void PersonalExchange::start(const Message& blank, Slice input, std::span<const 
   blank_.attempt = optimistic_ballot;
   streams_.resize(static_cast<std::size_t>(members.size()) + members.excluded().size());
   closing_.start(ballots);
-  if (lacking == no_rank) {
+  if (mine.outcome == Outcome::success) {
     room_ = out.buffers().whole(room.block);
     room_grows_ = room.grows;
     out.buffers().retain(room_);
-  } else {
-    lack(stream_of(me), lacking);
+  }
+  if (giver != no_rank) {
+    for (std::int32_t position = 0; position < members.size(); ++position)
+      if (const Rank rank = members.rank_at(position); rank != giver) begin(stream_of(rank), 0, out.buffers());
+    if (me != giver) return;
+  }
+  if (mine.outcome != Outcome::success) {
+    stream_of(me) = mine;
+    ++whole_;
   }
   std::vector<Share> by_member(shares.begin(), shares.end());
   std::ranges::stable_sort(by_member, {}, &Share::to);
   for (std::int32_t distance = 0; distance < members.size(); ++distance) {
     const Rank to = ballots.member_after(me, distance);
     if (to != me && ballots.has_failed(to)) continue;
-    if (lacking != no_rank) {
+    if (mine.outcome != Outcome::success) {
       Message word = blank_;
       word.phase = Phase::exchange;
-      word.blame(lacking);
+      word.blame(mine.lacking);
+      word.outcome = mine.outcome;
       if (to != me) out.send(to, word);
       continue;
     }
@@ -81,11 +89,6 @@ void PersonalExchange::grow(std::uint64_t bytes, Buffers& buffers) {
   buffers.release(std::exchange(room_, larger));
 }
 
-void PersonalExchange::lack(Stream& stream, Rank lacking) {
-  stream = {.lacking = lacking, .is_whole = true};
-  ++whole_;
-}
-
 void PersonalExchange::take(Stream& stream, std::uint64_t at, Slice piece, Buffers& buffers) {
   if (room_) buffers.copy_part(room_.part(stream.begin + at, piece.bytes), piece, stream.bytes);
   stream.come += piece.bytes;
@@ -97,7 +100,7 @@ bool PersonalExchange::accepts(const Message& message) const {
   const Stream& its = stream(message.peer);
   if (message.phase == Phase::closing) return !message.value && message.contributors == 0;
   if (message.phase == Phase::exchange)
-    return has_culprit(message.outcome) && !message.value && !its.has_begun && !its.is_whole;
+    return message.outcome != Outcome::success && !message.value && !its.has_begun && !its.is_whole;
   if (message.phase != Phase::all_broadcast || message.source != message.peer || its.is_whole) return false;
   const std::uint64_t all = message.of_bytes, piece = message.value.bytes;
   if (piece > all || message.offset > all - piece || (piece == 0) != (all == 0)) return false;
@@ -109,7 +112,10 @@ bool PersonalExchange::accepts(const Message& message) const {
 void PersonalExchange::on_message(const Message& message, Buffers& buffers) {
   Stream& its = stream_of(message.peer);
   switch (message.phase) {
-    case Phase::exchange: return lack(its, message.culprit());
+    case Phase::exchange:
+      its = without(message.outcome, message.culprit());
+      ++whole_;
+      return;
     case Phase::closing: closing_.on_word(message.peer); return;
     default: break;
   }
@@ -140,7 +146,7 @@ bool PersonalExchange::close(const Ballots& ballots, Outbox& out) {
 std::vector<std::uint64_t> PersonalExchange::set(std::uint64_t words) const {
   std::vector<std::uint64_t> bits(words);
   for (std::size_t rank = 0; rank < streams_.size(); ++rank)
-    if (streams_[rank].is_whole && streams_[rank].lacking == no_rank) bits[rank / 64] |= std::uint64_t{1} << rank % 64;
+    if (has(static_cast<Rank>(rank))) bits[rank / 64] |= std::uint64_t{1} << rank % 64;
   return bits;
 }
 

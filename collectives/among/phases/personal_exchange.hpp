@@ -2,7 +2,8 @@
 // are the streams of a set of members, the same set on all survivors (docs/algorithms.md, "Exchange, close or agree").
 //
 //   all_broadcast   a piece of what its sender has for this rank: its place, and the length of the whole
-//   exchange        without a value: its sender has no memory for its part, and gives nothing
+//   exchange        without a value: its sender gives nothing. It has no memory for its part, or its rank that was to
+//                   give has died
 //   closing         its sender has the streams of all members, and so have those that it has heard this from: as in
 //                   circulant.hpp
 //
@@ -22,6 +23,9 @@
 //
 // An empty stream is a piece without a value. Lengths may be known to their senders alone. Then the room may be too
 // short, and grows.
+//
+// One member may be the only giver. The streams of the others are empty, and there from the start, so they send none.
+// Then all turns on one bit of the set, the giver's. The decision is its streams for all, or root_failed for all.
 //
 // Two members wait for no closing. If one of them dies, no other survivor has to agree with the one that is left. A
 // word goes all the same if one of their streams is longer than a piece. It says that the data may be forgotten.
@@ -49,14 +53,20 @@ class PersonalExchange {
   struct Stream {
     std::uint64_t begin = 0, bytes = 0;  // in data()
     std::uint64_t come = 0;              // of these bytes
-    Rank lacking = no_rank;              // instead: that rank has no memory for its part
     bool has_begun = false, is_whole = false;
+    Outcome outcome = Outcome::success;  // else nothing is given: why, and
+    Rank lacking = no_rank;              // of no_memory: the rank that has none
   };
+  // One that gives nothing.
+  static constexpr Stream without(Outcome why, Rank lacking = no_rank) {
+    return {.is_whole = true, .outcome = why, .lacking = lacking};
+  }
 
   // blank: what all messages have. room: for the streams of all, and what this rank gives to itself. References stay
-  // with the caller. Sends the shares. lacking: this rank can't take part, and names that one.
-  void start(const Message& blank, Slice input, std::span<const Share> shares, Room room, Rank lacking,
-             const Ballots& ballots, Outbox& out);
+  // with the caller. Sends the shares. giver: the only one; no_rank: all give. mine: has an outcome if this rank gives
+  // nothing, without() or {}.
+  void start(const Message& blank, Slice input, std::span<const Share> shares, Room room, Rank giver,
+             const Stream& mine, const Ballots& ballots, Outbox& out);
   // Whether a message of this operation, from that sender, can be one of an exchange with this room. If not, the sender
   // gives something else than this rank expects.
   bool accepts(const Message& message) const;
@@ -69,9 +79,11 @@ class PersonalExchange {
   // All members have all streams, as far as this rank knows: none needs anything of it any more.
   bool all_have_data() const { return !streams_.empty() && closing_.is_through(); }
 
-  // The members whose streams this rank has, a bit each, in `words` words. One without memory for its part has none.
+  // Whether this rank has the stream of that one, whole.
+  bool has(Rank rank) const { return stream(rank).is_whole && stream(rank).outcome == Outcome::success; }
+  // The members whose streams this rank has, a bit each, in `words` words. One that gives nothing has none.
   std::vector<std::uint64_t> set(std::uint64_t words) const;
-  // The stream of that rank. It is empty if the rank has no memory for its part.
+  // The stream of that rank.
   const Stream& stream(Rank rank) const { return streams_[static_cast<std::size_t>(rank)]; }
   Slice data() const;  // the whole room, with the streams in it
   // Delivered, and taken.
@@ -86,7 +98,6 @@ class PersonalExchange {
   void begin(Stream& stream, std::uint64_t bytes, Buffers& buffers);
   void grow(std::uint64_t bytes, Buffers& buffers);
   void take(Stream& stream, std::uint64_t at, Slice piece, Buffers& buffers);
-  void lack(Stream& stream, Rank lacking);
   void give(Rank to, Slice input, std::span<const Share> shares, const Ballots& ballots, Outbox& out);
 
   Message blank_;

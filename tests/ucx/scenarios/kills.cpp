@@ -307,6 +307,16 @@ RANKS(long_gathers) {
 
 TEST_P(Kill, BetweenTwoPiecesOfALongGather) { at_a_send(long_gathers, seed() + 11, 20, 40); }
 
+// The root sends nearly all, so it is often the one that dies. Shares of any length, and of none.
+RANKS(long_scatters) {
+  for (int i = 0; i < 12; ++i) {
+    scatter(i, i / 2 % size_, i % 2 == 0 ? 20000 : 7000);
+    if (i % 3 == 2) allreduce(i, 40);
+  }
+}
+
+TEST_P(Kill, BetweenTwoPiecesOfALongScatter) { at_a_send(long_scatters, seed() + 12, 20, 40); }
+
 TEST_P(Kill, TwoRanksInDifferentOperations) {
   std::mt19937 random(seed() + 2);
   for (int run = 0; run < runs(40); ++run) {

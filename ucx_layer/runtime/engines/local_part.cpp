@@ -30,11 +30,15 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
   Arguments& among = contribution_.arguments;
   among.root = places.process_of(arguments.root);
   among.f = std::min(arguments.f, places.process_count() - 1);
-  if (row_.lands == Lands::share_of_each &&
-      (caller.shares != nullptr || Optimism().goes_straight(arguments.bytes(), places.process_count()))) {
+  if (!arguments.by_gossip() &&
+      (caller.shares != nullptr || Exchange::carries(row_, arguments.bytes(), places.process_count()))) {
     among.of_callers = arguments.signature();
     Exchange::put_into(among, places.process_count());
     contribution_.room_grows = caller.shares != nullptr;
+    if (!row_.from_root()) return;
+    for (Rank each = 0; each < places.here(); ++each)
+      contribution_.room_bytes += caller.layout.bytes_of(places.local_rank_at(each));
+    contribution_.room_bytes = std::max<std::uint64_t>(contribution_.room_bytes, 1);
     return;
   }
   if (places.are_ranks()) return;
@@ -257,11 +261,29 @@ bool LocalPart::begin_block_of_root(HostCall& call) {
   call.pattern = {Who::all, Who::all, Combines::blocks};
   call.reduction = {DataType::uint8, Operator::none};
   call.count = arguments.root == me_ ? bytes : 0;
-  if (on_host_ == nullptr) return value_.make(bytes);
+  if (goes_straight()) add_shares_of_root();
+  if (on_host_ == nullptr) return (goes_straight() && lend_input(bytes)) || value_.make(bytes);
   request_->layout.bytes.assign(static_cast<std::size_t>(places_.here()), 0);
   request_->layout.offsets.assign(static_cast<std::size_t>(places_.here()), 0);
   request_->layout.bytes[static_cast<std::size_t>(places_.local_rank_of(arguments.root))] = bytes;
+  if (goes_straight()) {  // it is long: as in begin_blocks()
+    request_->in_place = &in_place_;
+    if (arguments.root == me_) {
+      if (!give_.make(bytes)) return false;
+      std::memcpy(give_.data(), send_, bytes);
+      send_ = give_.data();
+      request_->send_block = give_.slice().buffer;
+    }
+  }
   return value_.make(bytes);
+}
+
+// Each process gets the shares of its ranks, one behind the other. That of a root that is alone stays where it is.
+void LocalPart::add_shares_of_root() {
+  const BlockLayout& layout = caller_->layout;
+  for (Rank rank = 0; rank < places_.size(); ++rank)
+    if (rank != me_ || !places_.are_ranks())
+      contribution_.shares.push_back({places_.process_of(rank), layout.offset_of(rank), layout.bytes_of(rank)});
 }
 
 // Whether the caller's own memory may be lent. Packets must not be kept (ProcessReplica::Size), else it would be lent
@@ -300,7 +322,9 @@ bool LocalPart::has_memory_among() const {
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, processes); });
   std::vector<std::uint64_t> wanted;
-  if (contribution_.room_bytes > 0) {
+  if (contribution_.room_bytes > 0 && row_.from_root()) {
+    wanted = {contribution_.room_bytes};
+  } else if (contribution_.room_bytes > 0) {
     // Of shares of one length all ranks here give and get as many bytes; else this rank knows its own.
     const auto ranks = caller_->shares != nullptr ? 1 : static_cast<std::uint64_t>(places_.here());
     wanted = {contribution_.room_bytes * ranks, give_.size() * ranks};
@@ -348,7 +372,7 @@ void LocalPart::finish() {
   mine.root_died = is_through && std::ranges::find(outcome_.missing, root) != outcome_.missing.end();
   if (!is_through) mine.lacking = places_.first_here() + std::max(outcome_.culprit, 0);
   mine.has_value = is_through && !mine.root_died && (row_.collects || root != no_rank);
-  if (goes_straight() && mine.has_value && !places_.are_ranks()) {
+  if (goes_straight() && row_.collects && mine.has_value && !places_.are_ranks()) {
     mine.room_bytes = room_for_streams(wanted_);
     mine.room_grows |= !outcome_.missing.empty();
   } else if (row_.pattern().puts_side_by_side() && mine.has_value) {
@@ -359,7 +383,7 @@ void LocalPart::finish() {
     mine.block = value_.slice();
     mine.room = in_place_.room;
     for (const auto& [offset, data, bytes] : in_place_.pieces)
-      mine.pieces.push_back({offset, buffers_.whole(buffers_.adopt(data, bytes, untold))});
+      if (bytes > 0) mine.pieces.push_back({offset, buffers_.whole(buffers_.adopt(data, bytes, untold))});
   }
   mine.contributors = row_.collects ? outcome_.contributors : 1;
   if (!row_.collects) return;

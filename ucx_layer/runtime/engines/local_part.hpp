@@ -57,6 +57,7 @@ class LocalPart final : private BlockTaker {
   void take(std::span<const std::byte> block) override;
   bool is_too_long() const;
   bool begin_block_of_root(HostCall& call);
+  void add_shares_of_root();
   bool may_lend() const;
   bool lend_input(std::uint64_t bytes);
   void lend_output();

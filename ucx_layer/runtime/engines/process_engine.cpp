@@ -376,9 +376,9 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   if (row.rooted() && !row.disseminates && request.arguments.root != me_ &&
       (outcome == Outcome::too_many_failures || (outcome == Outcome::no_memory && culprit != me_)))
     outcome = Outcome::success;
-  const bool knows =
-      request.take_outcome({outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit},
-                           me_, communicator_.size());
+  const bool knows = request.take_outcome(
+      {outcome, row.collects ? decision.contributors : 1, static_cast<std::uint32_t>(operation.attempts()), culprit},
+      me_, communicator_.size());
   const bool goes_straight = operation.row().goes_straight;
   if (!goes_straight && request.missing_known && request.missing_count > 0) {
     std::vector<Rank> places;
@@ -388,7 +388,9 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   }
   // A sum that has landed has no value.
   Needed needed{&request, number, {}};
-  if (goes_straight && knows) {
+  if (goes_straight && knows && row.from_root()) {
+    take_share_of_root(request, operation, value);
+  } else if (goes_straight && knows) {
     take_streams(request, operation, value);
   } else if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_)) {
     if (is_read(request.lent_output))
@@ -451,6 +453,31 @@ void ProcessEngine::take_streams(Request& request, const Operation& operation, s
   if (blamed == no_rank) return request.take_shares(taken);
   request.give_up(UCFT_ERR_MISMATCH);
   request.culprit = blamed;
+}
+
+// Of an exchange from the root of a scatter: as LocalPart has made it.
+void ProcessEngine::take_share_of_root(Request& request, const Operation& operation,
+                                       std::span<const std::byte> value) const {
+  const std::uint64_t element = request.arguments.reduction.carrier_bytes(), bytes = request.share.count * element;
+  const Rank root = request.arguments.root;
+  if (bytes == 0) return;
+  if (places_.are_ranks() && root == me_) {
+    const std::byte* const from = static_cast<const std::byte*>(request.send) + request.share.first * element;
+    if (from != request.receive) host_copy(static_cast<std::byte*>(request.receive), from, bytes);
+    return;
+  }
+  std::uint64_t offset = 0, all = 0;
+  for (Rank each = 0; each < places_.here(); ++each) {
+    const Rank rank = places_.local_rank_at(each);
+    if (rank < me_) offset += request.layout.bytes_of(rank);
+    all += request.layout.bytes_of(rank);
+  }
+  const PersonalExchange::Stream& stream =
+      *operation.stream_of(places_.process_of(root), context_.transport().buffers());
+  if (stream.is_whole && stream.bytes == all && stream.begin + all <= value.size())
+    return host_copy(static_cast<std::byte*>(request.receive), value.data() + stream.begin + offset, bytes);
+  request.give_up(UCFT_ERR_MISMATCH);
+  request.culprit = root;
 }
 
 Rank ProcessEngine::first_rank_of(Host process) const {

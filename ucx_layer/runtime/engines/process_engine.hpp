@@ -92,6 +92,7 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
     Slice value;             // its result, one reference, for memory that peers may be reading
   };
   void take_streams(Request& request, const Operation& operation, std::span<const std::byte> value) const;
+  void take_share_of_root(Request& request, const Operation& operation, std::span<const std::byte> value) const;
   Rank first_rank_of(Host process) const;
   bool is_read(BufferId memory) const;
   bool is_needed(const Needed& needed) const;
