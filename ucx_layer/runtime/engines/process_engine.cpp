@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
 
 namespace ucft::detail {
