@@ -451,6 +451,17 @@ std::string HostsWorld::check_result(const Terms& terms, Rank rank, std::size_t 
   return {};
 }
 
+// Of those, too, whose hosts have died as a whole.
+std::string HostsWorld::check_uniform(std::size_t call, const Result& reference) const {
+  for (Rank rank = 0; rank < ranks(); ++rank) {
+    const Result& barrier = result(rank, call + 1);
+    if (!barrier.finished || barrier.outcome != Outcome::success) continue;
+    if (std::string wrong = disagreement(result(rank, call), reference); !wrong.empty())
+      return "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + " is not uniform: " + wrong;
+  }
+  return {};
+}
+
 // All replicas of a host have read the same, and all hosts go on with the same others.
 std::string HostsWorld::check_host(Rank rank, Rank first) const {
   const ProcessMember& member = nodes_[static_cast<std::size_t>(rank)]->member;
@@ -485,6 +496,8 @@ std::string HostsWorld::check() const {
     for (Rank rank = 0; rank < ranks(); ++rank)
       if (!alive(rank) && binds(rank))
         if (std::string wrong = check_result(terms, rank, call, reference); !wrong.empty()) return "dead " + wrong;
+    if (plan_.uniform && call % 2 == 0 && reference != nullptr)
+      if (std::string wrong = check_uniform(call, *reference); !wrong.empty()) return wrong;
   }
   const auto first = std::ranges::find_if(live, [&](Rank rank) { return leave_of(rank) == nullptr; });
   for (Rank rank : live)

@@ -27,6 +27,7 @@ struct HostsPlan {
   std::uint64_t long_bytes = 1;    // from so many on only a rank that speaks computes values
   std::vector<Arguments> program;  // roots are ranks; f counts hosts
   bool ends = false;               // all leave after it
+  bool uniform = false;            // a barrier follows each operation, as in Plan
   struct Other {
     Host host;
     std::size_t call;
@@ -166,6 +167,7 @@ class HostsWorld {
   std::size_t failed_hosts() const;
   Terms terms_of(std::size_t call) const;
   std::string check_result(const Terms& terms, Rank rank, std::size_t call, const Result*& reference) const;
+  std::string check_uniform(std::size_t call, const Result& reference) const;
   std::string check_host(Rank rank, Rank first) const;
 
   HostsPlan plan_;

@@ -367,21 +367,15 @@ void long_programs(Kind kind) {
 }
 
 TEST(HostsInBlocks, OneDeathAndTwo) { one_death_and_two(Kind::allreduce, {1, 4, 4, 2}); }
-
 TEST(HostsInBlocks, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::allreduce, 4); }
-
 TEST(HostsInBlocks, LongPrograms) { long_programs(Kind::allreduce); }
 
 TEST(HostsInPieces, OneDeathAndTwo) { one_death_and_two(Kind::broadcast, {1, 2, 2, 1}); }
-
 TEST(HostsInPieces, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::broadcast, 2); }
-
 TEST(HostsInPieces, LongPrograms) { long_programs(Kind::broadcast); }
 
 TEST(HostsGatherInPieces, OneDeathAndTwo) { one_death_and_two(Kind::allgather, {1, 3, 3, 1}); }
-
 TEST(HostsGatherInPieces, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::allgather, 2); }
-
 TEST(HostsGatherInPieces, LongPrograms) { long_programs(Kind::allgather); }
 
 TEST(HostsGatherInPieces, StraightToARoot) {
@@ -405,6 +399,33 @@ TEST_P(HostsThatExchange, AHostThatIsLeftAlone) {
     Explored explored;
     for (Host dead : {0, 1}) explored.these(plan, {3 * dead, 3 * dead + 1, 3 * dead + 2}, 11);
   });
+}
+
+HostsPlan uniform_plan_of(int hosts, int ranks_per_host, Kind kind) {
+  HostsPlan plan = plan_of(hosts, ranks_per_host, arguments_of(kind, hosts - 1, 1), 4);
+  for (std::size_t call : {1, 3}) plan.program[call] = arguments_of(Kind::barrier, hosts - 1);
+  plan.uniform = true;
+  return plan;
+}
+
+// A rank that is through the barrier behind an operation has the result that all survivors have, whoever dies then.
+TEST(HostsUniform, WithABarrierBehindItEachResultIs) {
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::allgather}) {
+    for_both(uniform_plan_of(2, 2, kind), [](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
+    for_both(uniform_plan_of(3, 2, kind), [](const HostsPlan& plan) {
+      for (Rank first : {0, 2, 4}) Explored().these(plan, {first, first + 1}, 5);
+      Explored().these(plan, {0, 1, 2, 3}, 41);
+    });
+  }
+}
+
+// Else the root's host may have a result that dies with it.
+TEST(HostsUniform, WithoutIsNot) {
+  HostsPlan plan = uniform_plan_of(3, 1, Kind::allreduce);
+  plan.in_flight = 2;  // so a rank may give to the barrier before it has the result
+  HostsExploration found;
+  explore_hosts(plan, {0, 1}, {}, found);
+  EXPECT_NE(found.first_violation.find("is not uniform"), std::string::npos);
 }
 
 // Rooted operations have their internal barriers; chains of operations the members that earlier results have left over.
