@@ -222,8 +222,8 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->type_name("FILE");
   app.add_option(
          "--tune", arguments.tune,
-         "Instead: measures which shape and sizes are the fastest for so many ranks of one host, as a row of the "
-         "table for UCFT_TUNING_FILE; other rows of FILE stay")
+         "Instead: measures which shape and sizes are the fastest for so many ranks of one host, or which sizes for so "
+         "many hosts, as a row of the table for UCFT_TUNING_FILE; other rows of FILE stay")
       ->type_name("FILE")
       ->excludes("--calibrate");
   app.add_option(

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <vector>
@@ -25,6 +26,8 @@ namespace ucft::detail::bench {
 namespace {
 
 using Choice = HostTuning::Choice;
+using BetweenHosts = HostTuning::BetweenHosts;
+using Json = nlohmann::ordered_json;
 
 constexpr int turns = 7;
 constexpr double worth_it = 0.95;  // of the time of the built-in choice
@@ -41,12 +44,30 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A table that has one row, in a file of this rank's own, for the contexts that are made while this lives.
+HostTuning table_of(const Choice& choice) { return {.between_hosts = {}, .rows = {{{}, choice}}}; }
+HostTuning table_of(const BetweenHosts& row) { return {.between_hosts = {row}, .rows = {}}; }
+
+Json fields_of(const Choice& choice) {
+  return {{"degree", choice.degree}, {"large_bytes", choice.large_bytes}, {"chunk_bytes", choice.chunk_bytes}};
+}
+Json fields_of(const BetweenHosts& row) {
+  return {{"whole_bytes", row.whole_bytes}, {"straight_bytes", row.straight_bytes}};
+}
+
+// "degree 2, large_bytes 64"
+std::string text_of(const Json& fields) {
+  std::string text;
+  for (const auto& [name, value] : fields.items())
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value.dump());
+  return text;
+}
+
+// A table in a file of this rank's own, for the contexts that are made while this lives.
 class TableInForce {
  public:
-  explicit TableInForce(const Choice& choice) {
+  explicit TableInForce(const HostTuning& table) {
     const int file = mkstemp(path_);
-    const std::string text = tuning_text({{{{}, choice}}}, "a trial");
+    const std::string text = tuning_text(table, "a trial");
     const bool written = file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     if (file >= 0) close(file);
     if (!written) throw std::runtime_error(fmt::format("{}: {}", path_, std::strerror(errno)));
@@ -64,13 +85,13 @@ class TableInForce {
   char path_[32] = "/tmp/ucft_tune_XXXXXX";
 };
 
-// us per allreduce, of the slowest rank; the same on all.
-double measure(Communicator& world, std::size_t bytes) {
-  std::vector<double> send(std::max<std::size_t>(bytes / sizeof(double), 1), 1), receive(send.size());
+// us per call, of the slowest rank; the same on all.
+template <class Call>
+double measure(Communicator& world, Call call) {
   const auto loop = [&](std::int64_t iterations) {
     world.barrier();
     const double begin = clock_us();
-    for (std::int64_t i = 0; i < iterations; ++i) world.allreduce(send, receive, Operator(UCFT_SUM));
+    for (std::int64_t i = 0; i < iterations; ++i) call();
     std::vector<double> each{(clock_us() - begin) / static_cast<double>(iterations)};
     world.allreduce(each, Operator(UCFT_MAX));
     return each[0];
@@ -79,39 +100,57 @@ double measure(Communicator& world, std::size_t bytes) {
   return loop(std::clamp<std::int64_t>(std::llround(turn_us / about), 10, 20000));
 }
 
+double measure_allreduce(Communicator& world, std::size_t bytes) {
+  std::vector<double> send(std::max<std::size_t>(bytes / sizeof(double), 1), 1), receive(send.size());
+  return measure(world, [&] { world.allreduce(send, receive, Operator(UCFT_SUM)); });
+}
+
+// bytes: of all blocks together.
+double measure_alltoall(Communicator& world, std::size_t bytes) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<std::uint8_t> send(std::max<std::size_t>(bytes / ranks / ranks, 1) * ranks), receive(send.size());
+  return measure(world, [&] { world.alltoall(send, receive); });
+}
+
 class Trials {
  public:
   explicit Trials(bool json) : json_(json) {}
 
   // Medians, by candidate and size.
-  std::vector<std::vector<double>> run(const char* what, const std::vector<Choice>& candidates,
-                                       const std::vector<std::size_t>& sizes_bytes) {
+  template <class Candidate>
+  std::vector<std::vector<double>> run(const char* what, const std::vector<Candidate>& candidates,
+                                       const std::vector<std::size_t>& sizes_bytes,
+                                       double (*measure_one)(Communicator&, std::size_t) = measure_allreduce) {
     std::vector<std::vector<std::vector<double>>> times(candidates.size(),
                                                         std::vector<std::vector<double>>(sizes_bytes.size()));
     for (int turn = 0; turn < turns; ++turn)
       for (std::size_t i = 0; i < candidates.size(); ++i) {
-        const TableInForce table(candidates[i]);
+        const TableInForce table(table_of(candidates[i]));
         Context context;
         Communicator world(context);
-        for (std::size_t k = 0; k < sizes_bytes.size(); ++k) times[i][k].push_back(measure(world, sizes_bytes[k]));
+        for (std::size_t k = 0; k < sizes_bytes.size(); ++k) times[i][k].push_back(measure_one(world, sizes_bytes[k]));
         speaks_ = world.rank() == 0;
       }
     std::vector<std::vector<double>> medians(candidates.size());
     for (std::size_t i = 0; i < candidates.size(); ++i)
       for (std::size_t k = 0; k < sizes_bytes.size(); ++k) {
         medians[i].push_back(median(times[i][k]));
-        if (speaks_) print(what, candidates[i], sizes_bytes[k], medians[i][k]);
+        if (speaks_) print(what, fields_of(candidates[i]), sizes_bytes[k], medians[i][k]);
       }
     return medians;
   }
 
  private:
-  void print(const char* what, const Choice& choice, std::size_t bytes, double us) const {
-    fmt::print(
-        fmt::runtime(json_ ? "{{\"tune\":\"{}\",\"degree\":{},\"large_bytes\":{},\"chunk_bytes\":{},\"bytes\":{},"
-                             "\"us\":{:.3f}}}\n"
-                           : "{}: degree {}, large_bytes {}, chunk_bytes {}: {} bytes {:.3f} us\n"),
-        what, choice.degree, choice.large_bytes, choice.chunk_bytes, bytes, us);
+  void print(const char* what, const Json& fields, std::size_t bytes, double us) const {
+    if (json_) {
+      Json line{{"tune", what}};
+      line.update(fields);
+      line["bytes"] = bytes;
+      line["us"] = std::round(us * 1000) / 1000;
+      fmt::print("{}\n", line.dump());
+    } else {
+      fmt::print("{}: {}: {} bytes {:.3f} us\n", what, text_of(fields), bytes, us);
+    }
     std::fflush(stdout);
   }
 
@@ -155,38 +194,37 @@ std::vector<HostSite> sites_of(Communicator& world, std::int32_t hardware_thread
   return sites;
 }
 
-}  // namespace
+// Of the first sizes those at which the first way is not slower than the second.
+std::size_t sizes_of_first(const std::vector<std::vector<double>>& ways) {
+  std::size_t sizes = 0;
+  while (sizes < ways[0].size() && ways[0][sizes] <= ways[1][sizes]) ++sizes;
+  return sizes;
+}
 
-Tuned tune(bool json) {
-  Tuned found;
-  HostTuning::Where& where = found.row.where;
-  {
-    Context context;
-    Communicator world(context);
-    ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
-    const ucft_status_t status = ucft_context_paths(context.get(), &paths);
-    if (status != UCFT_OK) throw Error(status, ucft_last_error());
-    if (paths.shared_memory != world.size() - 1)
-      throw std::runtime_error(
-          fmt::format("rank {} shares memory with {} of the {} others: the table is for ranks of one host",
-                      world.rank(), paths.shared_memory, world.size() - 1));
-    std::string settings(ucft_settings(context.get(), nullptr, 0), '\0');
-    ucft_settings(context.get(), settings.data(), settings.size());
-    for (const char* by_messages : {"UCFT_ALGORITHM=corrected", "UCFT_FENCE=0"})
-      if (settings.find(by_messages) != std::string::npos)
-        throw std::runtime_error(fmt::format("{}: ranks send messages then, which the table is not for", by_messages));
-    const long own = syscall(SYS_pidfd_open, getpid(), 0);
-    if (own < 0)
-      throw std::runtime_error("this system has no pidfds: ranks send messages then, which the table is not for");
-    close(static_cast<int>(own));
-    const auto hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    where = HostTuning::where(sites_of(world, hardware_threads), world.size(), hardware_threads);
-    found.row.choice = default_tuning().choose(where);
-    found.rank = world.rank();
-  }
-  Trials trials(json);
-  Choice& choice = found.row.choice;
+// Processes: hosts, or ranks that share no memory.
+std::int32_t processes_of(Communicator& world, const Context& context) {
+  ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
+  const ucft_status_t status = ucft_context_paths(context.get(), &paths);
+  if (status != UCFT_OK) throw Error(status, ucft_last_error());
+  std::vector<double> each{1.0 / (paths.shared_memory + 1)};
+  world.allreduce(each, Operator(UCFT_SUM));
+  return static_cast<std::int32_t>(std::lround(each[0]));
+}
 
+void refuse_messages(const Context& context) {
+  std::string settings(ucft_settings(context.get(), nullptr, 0), '\0');
+  ucft_settings(context.get(), settings.data(), settings.size());
+  for (const char* by_messages : {"UCFT_ALGORITHM=corrected", "UCFT_FENCE=0"})
+    if (settings.find(by_messages) != std::string::npos)
+      throw std::runtime_error(fmt::format("{}: ranks send messages then, which the table is not for", by_messages));
+  const long own = syscall(SYS_pidfd_open, getpid(), 0);
+  if (own < 0)
+    throw std::runtime_error("this system has no pidfds: ranks send messages then, which the table is not for");
+  close(static_cast<int>(own));
+}
+
+Choice tune_host(Trials& trials, const HostTuning::Where& where) {
+  Choice choice = default_tuning().choose(where);
   std::vector<Choice> candidates{choice};
   for (const std::int32_t degree : {0, 2, 4, 8, 16})
     if (degree != choice.degree && degree < where.ranks - 1) {
@@ -201,9 +239,8 @@ Tuned tune(bool json) {
   candidates = {choice, choice};
   candidates[0].large_bytes = sizes_bytes.back();  // each rank by itself
   candidates[1].large_bytes = 64;                  // in chunks
-  const auto ways = trials.run("large_bytes", candidates, sizes_bytes);
-  choice.large_bytes = sizes_bytes[0] / 2;
-  for (std::size_t i = 0; i < sizes_bytes.size() && ways[0][i] <= ways[1][i]; ++i) choice.large_bytes = sizes_bytes[i];
+  const std::size_t sizes = sizes_of_first(trials.run("large_bytes", candidates, sizes_bytes));
+  choice.large_bytes = sizes == 0 ? sizes_bytes[0] / 2 : sizes_bytes[sizes - 1];
 
   candidates = {choice};
   for (const std::uint64_t bytes : {8u << 10, 16u << 10, 32u << 10, 64u << 10, 128u << 10})
@@ -215,12 +252,66 @@ Tuned tune(bool json) {
   for (const auto& each : trials.run("chunk_bytes", candidates, {256 << 10, 1 << 20}))
     times.push_back(std::sqrt(each[0] * each[1]));
   choice.chunk_bytes = candidates[best_of(times)].chunk_bytes;
-  if (found.rank == 0)
-    fmt::print(
-        fmt::runtime(json ? "{{\"tune\":\"row\",\"ranks\":{},\"ranks_per_core\":{},\"caches\":{},\"degree\":{},"
-                            "\"large_bytes\":{},\"chunk_bytes\":{}}}\n"
-                          : "row: ranks {}, ranks_per_core {}, caches {}: degree {}, large_bytes {}, chunk_bytes {}\n"),
-        where.ranks, where.ranks_per_core, where.caches, choice.degree, choice.large_bytes, choice.chunk_bytes);
+  return choice;
+}
+
+BetweenHosts tune_between_hosts(Trials& trials, std::int32_t processes) {
+  BetweenHosts row{.processes = processes};
+  std::vector<std::size_t> sizes_bytes{8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10};
+  const std::uint64_t steps = Optimism::steps(processes);
+  std::vector<BetweenHosts> candidates{row, row};
+  candidates[0].whole_bytes = sizes_bytes.back() * steps;
+  candidates[1].whole_bytes = sizes_bytes[0] / 2 * steps;
+  std::size_t sizes = sizes_of_first(trials.run("whole_bytes", candidates, sizes_bytes));
+  row.whole_bytes = (sizes == 0 ? sizes_bytes[0] / 2 : sizes_bytes[sizes - 1]) * steps;
+
+  if (processes == 2) return row;
+  sizes_bytes = {24 << 10, 48 << 10, 96 << 10, 192 << 10, 384 << 10, 768 << 10};
+  candidates = {row, row};
+  candidates[0].straight_bytes = 2 * sizes_bytes.back();
+  candidates[1].straight_bytes = 1;
+  sizes = sizes_of_first(trials.run("straight_bytes", candidates, sizes_bytes, measure_alltoall));
+  row.straight_bytes = sizes_bytes[0] << sizes;
+  return row;
+}
+
+}  // namespace
+
+Tuned tune(bool json) {
+  Tuned found;
+  HostTuning::Where where;
+  std::int32_t processes = 1;
+  {
+    Context context;
+    Communicator world(context);
+    found.rank = world.rank();
+    processes = processes_of(world, context);
+    refuse_messages(context);
+    const auto hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+    where = HostTuning::where(sites_of(world, hardware_threads), world.size(), hardware_threads);
+  }
+  Trials trials(json);
+  Json case_of_row, choice;
+  if (processes == 1) {
+    const HostTuning::Row row{where, tune_host(trials, where)};
+    found.table.rows = {row};
+    case_of_row = {{"ranks", where.ranks}, {"ranks_per_core", where.ranks_per_core}, {"caches", where.caches}};
+    choice = fields_of(row.choice);
+  } else {
+    const BetweenHosts row = tune_between_hosts(trials, processes);
+    found.table.between_hosts = {row};
+    case_of_row = {{"processes", processes}};
+    choice = fields_of(row);
+  }
+  if (found.rank != 0) return found;
+  if (!json) {
+    fmt::print("row: {}: {}\n", text_of(case_of_row), text_of(choice));
+    return found;
+  }
+  Json line{{"tune", "row"}};
+  line.update(case_of_row);
+  line.update(choice);
+  fmt::print("{}\n", line.dump());
   return found;
 }
 
@@ -241,13 +332,18 @@ bool read_table(const std::string& path, HostTuning& table, std::string& error) 
   return false;
 }
 
-bool write_row(const std::string& path, const HostTuning::Row& row, std::string& error) {
+bool write_row(const std::string& path, const HostTuning& found, std::string& error) {
   HostTuning table;
   if (!read_table(path, table, error)) return false;
-  std::erase_if(table.rows, [&](const HostTuning::Row& each) { return each.where == row.where; });
-  const auto place = std::find_if(table.rows.begin(), table.rows.end(),
-                                  [&](const HostTuning::Row& each) { return row.where < each.where; });
-  table.rows.insert(place, row);
+  for (const HostTuning::Row& row : found.rows) {
+    std::erase_if(table.rows, [&](const HostTuning::Row& each) { return each.where == row.where; });
+    const auto place = std::ranges::find_if(table.rows, [&](const auto& each) { return row.where < each.where; });
+    table.rows.insert(place, row);
+  }
+  for (const BetweenHosts& row : found.between_hosts) {
+    std::erase_if(table.between_hosts, [&](const BetweenHosts& each) { return each.processes == row.processes; });
+    table.between_hosts.insert(std::ranges::upper_bound(table.between_hosts, row), row);
+  }
   const std::string beside = path + ".new", text = tuning_text(table, this_machine());
   std::FILE* const file = std::fopen(beside.c_str(), "w");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();

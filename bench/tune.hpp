@@ -1,4 +1,5 @@
-// ucft_perftest --tune: finds the fastest shape and sizes for the ranks of this job, which share memory.
+// ucft_perftest --tune: finds the fastest shape and sizes for the ranks of this job, which share memory, or the sizes
+// for so many hosts.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 namespace ucft::detail::bench {
 
 struct Tuned {
-  HostTuning::Row row;
+  HostTuning table;  // with one row: of ranks of a host, or between hosts
   int rank = 0;
 };
 
@@ -20,14 +21,20 @@ struct Tuned {
 //   large_bytes  the most of 1 KiB .. 64 KiB up to which it is better that each rank combines all by itself
 //   chunk_bytes  8 KiB .. 128 KiB, at 256 KiB and 1 MiB
 //
-// Rank 0 prints what it finds. Throws Error; std::runtime_error if ranks don't share memory, or temporary files can't
-// be written.
+// Over several hosts:
+//
+//   whole_bytes     the most of 8 KiB .. 128 KiB up to which whole vectors are better than blocks, times the steps
+//   straight_bytes  the least of 24 KiB .. 768 KiB, of all blocks of an alltoall together, from which on it is better
+//                   that they go straight to their readers. Of two hosts they always do
+//
+// Rank 0 prints what it finds. Throws Error; std::runtime_error if some ranks of a host don't share memory, or temporary
+// files can't be written.
 Tuned tune(bool json);
 
 // The table of that file; of none yet, if it is not there. False: error says why it is none, or that it can't be
 // written.
 bool read_table(const std::string& path, HostTuning& table, std::string& error);
-// The row goes into the table of that file, or becomes it. The whole file or none. False: error says why.
-bool write_row(const std::string& path, const HostTuning::Row& row, std::string& error);
+// The row of that table goes into that of the file, or becomes it. The whole file or none. False: error says why.
+bool write_row(const std::string& path, const HostTuning& found, std::string& error);
 
 }  // namespace ucft::detail::bench

@@ -501,7 +501,7 @@ int tune_and_write(const Arguments& arguments) {
   }
   try {
     const Tuned found = tune(arguments.json);
-    if (found.rank != 0 || write_row(arguments.tune, found.row, error)) return 0;
+    if (found.rank != 0 || write_row(arguments.tune, found.table, error)) return 0;
     fmt::print(stderr, "ucft_perftest: --tune: {}\n", error);
   } catch (const Error&) {
     throw;

@@ -79,7 +79,7 @@ std::uint64_t given_bytes(const Options& options) {
 Kind kind_of(const Options& options) {
   const CatalogueRow& row = row_of(options.kind);
   const std::uint64_t bytes = given_bytes(options) * static_cast<std::uint64_t>(row.from_root() ? 1 : options.ranks);
-  if (options.algorithm != "corrected" || !Exchange::carries(row, bytes, options.processes())) return options.kind;
+  if (options.algorithm != "corrected" || !Exchange::carries(row, bytes, options.processes(), {})) return options.kind;
   return Exchange::kind_for(row);
 }
 

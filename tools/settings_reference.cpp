@@ -74,8 +74,8 @@ constexpr SettingReference all[] = {
      "A file with the LogGP parameters by which trees and gossip are planned. ucft_perftest --calibrate writes "
      "one."},
     {"UCFT_TUNING_FILE", performance, "auto, or a file", "auto",
-     "A file with the shapes of operations on one host. ucft_perftest --tune writes one. It must be the same "
-     "on all ranks."},
+     "A file with the shapes of operations on one host, and the sizes at which those between hosts go another way. "
+     "ucft_perftest --tune writes one. It must be the same on all ranks."},
     {"UCFT_MPI", mpi, "y, n", "y", "n: the MPI shims take nothing over, and the program runs on MPI alone."},
     {"UCFT_MPI_INFO", mpi, "y, n, json", "n",
      "y: the MPI shims say at the end of the program, on stderr, which calls ucft has carried out. json: as a "

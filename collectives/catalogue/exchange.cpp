@@ -1,12 +1,9 @@
 #include "collectives/catalogue/exchange.hpp"
 
-#include "collectives/core/ballots.hpp"
-
 namespace ucft::detail {
 
-bool Exchange::carries(const CatalogueRow& row, std::uint64_t bytes, std::int32_t processes) {
+bool Exchange::carries(const CatalogueRow& row, std::uint64_t bytes, std::int32_t processes, const Optimism& optimism) {
   if (!row.may_go_straight() || processes < 2) return false;
-  const Optimism optimism;
   return row.from_root() ? optimism.goes_straight_from_root(bytes, processes)
                          : optimism.goes_straight(bytes, processes);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "collectives/catalogue/same_lengths.hpp"
+#include "collectives/core/ballots.hpp"
 
 namespace ucft::detail {
 
@@ -19,7 +20,7 @@ struct Exchange : Elementwise {
                                     .goes_straight = true};
 
   // Whether so many bytes, of all that give together, go as an exchange among so many processes.
-  static bool carries(const CatalogueRow& row, std::uint64_t bytes, std::int32_t processes);
+  static bool carries(const CatalogueRow& row, std::uint64_t bytes, std::int32_t processes, const Optimism& optimism);
   static Kind kind_for(const CatalogueRow& row) { return row.from_root() ? Kind::exchange_from_root : Kind::exchange; }
   // Makes these the arguments of one, in place of the call's.
   static void put_into(Arguments& arguments, std::int32_t processes);

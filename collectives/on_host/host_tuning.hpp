@@ -1,6 +1,6 @@
-// The shape and the sizes that the ranks of one host use: a table of rows, from the file that UCFT_TUNING_FILE names,
-// or built in. The table is the same on all ranks. So is what is chosen from it: a pure function of the table and of
-// what all know since start-up.
+// The shape and the sizes that the ranks of one host use, and the sizes at which operations between hosts go another
+// way: a table of rows, from the file that UCFT_TUNING_FILE names, or built in. The table is the same on all ranks. So
+// is what is chosen from it: a pure function of the table and of what all know since start-up.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/core/ballots.hpp"
 #include "collectives/on_host/host_site.hpp"
 
 namespace ucft::detail {
@@ -40,6 +41,14 @@ struct HostTuning {
     Choice choice;
   };
 
+  // Of operations between hosts: fields of Optimism.
+  struct BetweenHosts {
+    std::int32_t processes = any;  // of the communicator, up to so many: hosts, or ranks that share no memory
+    std::uint64_t whole_bytes = Optimism().whole_bytes, straight_bytes = Optimism().straight_bytes;
+    auto operator<=>(const BetweenHosts&) const = default;
+  };
+
+  std::vector<BetweenHosts> between_hosts;
   std::vector<Row> rows;  // the last includes everything, once default_tuning() is behind those of a file
 
   // sites: of a communicator's ranks. The other two: of the host.
@@ -55,6 +64,16 @@ struct HostTuning {
         std::find_if(rows.begin(), rows.end(), [&](const Row& each) { return each.where.includes(where); });
     assert(row != rows.end());
     return row->choice;
+  }
+
+  // By the first row for so many processes; without one, as built in.
+  Optimism optimism_among(std::int32_t processes) const {
+    Optimism optimism;
+    const auto row = std::ranges::find_if(between_hosts, [&](auto& each) { return processes <= each.processes; });
+    if (row == between_hosts.end()) return optimism;
+    optimism.whole_bytes = row->whole_bytes;
+    optimism.straight_bytes = row->straight_bytes;
+    return optimism;
   }
 };
 

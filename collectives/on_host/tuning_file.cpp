@@ -3,12 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "collectives/core/random.hpp"
 
@@ -39,14 +42,25 @@ std::int32_t up_to(const json& row, const char* name) {
   return static_cast<std::int32_t>(number(row, name, {1, 1 << 20}));
 }
 
-HostTuning::Row read_row(const json& row) {
+// Of these fields; the first so many may be missing.
+void check_fields(const json& row, std::span<const char* const> known, std::size_t optional) {
   if (!row.is_object()) throw std::invalid_argument("is not an object");
-  static constexpr const char* known[] = {"ranks", "ranks_per_core", "caches", "degree", "large_bytes", "chunk_bytes"};
   for (const auto& [name, value] : row.items())
-    if (std::find(std::begin(known), std::end(known), name) == std::end(known))
+    if (std::ranges::find(known, std::string_view(name), [](const char* each) { return std::string_view(each); }) ==
+        known.end())
       throw std::invalid_argument(fmt::format("unknown field '{}'", name));
-  for (const char* name : {"degree", "large_bytes", "chunk_bytes"})
+  for (const char* name : known.subspan(optional))
     if (!row.contains(name)) throw std::invalid_argument(fmt::format("{} is missing", name));
+}
+
+HostTuning::BetweenHosts read_row_between_hosts(const json& row) {
+  check_fields(row, std::array{"processes", "whole_bytes", "straight_bytes"}, 1);
+  return {up_to(row, "processes"), number(row, "whole_bytes", {0, std::uint64_t{16} << 20}),
+          number(row, "straight_bytes", {1, std::uint64_t{1} << 30})};
+}
+
+HostTuning::Row read_row(const json& row) {
+  check_fields(row, std::array{"ranks", "ranks_per_core", "caches", "degree", "large_bytes", "chunk_bytes"}, 3);
   return {{up_to(row, "ranks"), up_to(row, "ranks_per_core"), up_to(row, "caches")},
           {static_cast<std::int32_t>(number(row, "degree", {0, 1024})),
            number(row, "large_bytes", {64, std::uint64_t{1} << 20, 64}),
@@ -57,16 +71,28 @@ HostTuning::Row read_row(const json& row) {
 
 bool parse_tuning(const std::string& text, HostTuning& tuning, std::string& error) {
   const json table = json::parse(text, nullptr, false);
-  const auto rows = table.is_object() ? table.find("rows") : table.end();
-  if (!table.is_object() || rows == table.end() || !rows->is_array() || rows->empty()) {
+  const auto rows_named = [&](const char* name) -> const json* {
+    const auto found = table.is_object() ? table.find(name) : table.end();
+    return table.is_object() && found != table.end() && found->is_array() && !found->empty() ? &*found : nullptr;
+  };
+  const json *const rows = rows_named("rows"), *const between = rows_named("between_hosts");
+  if (rows == nullptr && between == nullptr) {
     error = table.is_discarded() ? "not JSON" : "no object with an array \"rows\" that has at least one row";
     return false;
   }
   tuning.rows.clear();
+  tuning.between_hosts.clear();
   try {
-    for (const json& row : *rows) tuning.rows.push_back(read_row(row));
+    for (const json& row : rows != nullptr ? *rows : json::array()) tuning.rows.push_back(read_row(row));
   } catch (const std::invalid_argument& problem) {
     error = fmt::format("row {}: {}", tuning.rows.size() + 1, problem.what());
+    return false;
+  }
+  try {
+    for (const json& row : between != nullptr ? *between : json::array())
+      tuning.between_hosts.push_back(read_row_between_hosts(row));
+  } catch (const std::invalid_argument& problem) {
+    error = fmt::format("between_hosts, row {}: {}", tuning.between_hosts.size() + 1, problem.what());
     return false;
   }
   return true;
@@ -101,7 +127,18 @@ std::string tuning_text(const HostTuning& tuning, const std::string& from) {
     line["chunk_bytes"] = row.choice.chunk_bytes;
     rows += fmt::format("{}\n    {}", rows.empty() ? "" : ",", line.dump());
   }
-  return fmt::format("{{\n  \"from\": {},\n  \"rows\": [{}\n  ]\n}}\n", json(from).dump(), rows);
+  std::string between;
+  for (const HostTuning::BetweenHosts& row : tuning.between_hosts) {
+    nlohmann::ordered_json line;
+    if (row.processes != HostTuning::any) line["processes"] = row.processes;
+    line["whole_bytes"] = row.whole_bytes;
+    line["straight_bytes"] = row.straight_bytes;
+    between += fmt::format("{}\n    {}", between.empty() ? "" : ",", line.dump());
+  }
+  std::string text = fmt::format("{{\n  \"from\": {}", json(from).dump());
+  if (!rows.empty()) text += fmt::format(",\n  \"rows\": [{}\n  ]", rows);
+  if (!between.empty()) text += fmt::format(",\n  \"between_hosts\": [{}\n  ]", between);
+  return text + "\n}\n";
 }
 
 std::uint64_t tuning_hash(const HostTuning& tuning) {
@@ -111,6 +148,9 @@ std::uint64_t tuning_hash(const HostTuning& tuning) {
          {static_cast<std::uint64_t>(row.where.ranks), static_cast<std::uint64_t>(row.where.ranks_per_core),
           static_cast<std::uint64_t>(row.where.caches), static_cast<std::uint64_t>(row.choice.degree),
           row.choice.large_bytes, row.choice.chunk_bytes})
+      hash = mixed(hash, each);
+  for (const HostTuning::BetweenHosts& row : tuning.between_hosts)
+    for (const std::uint64_t each : {static_cast<std::uint64_t>(row.processes), row.whole_bytes, row.straight_bytes})
       hash = mixed(hash, each);
   return hash;
 }

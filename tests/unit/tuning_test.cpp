@@ -72,6 +72,31 @@ TEST(Tuning, WhatIsWrittenIsRead) {
   EXPECT_EQ(tuning_hash(again), tuning_hash(tuning));
 }
 
+TEST(Tuning, BetweenHostsTheFirstRowForSoManyProcessesCounts) {
+  HostTuning tuning;
+  std::string error;
+  ASSERT_TRUE(parse_tuning(R"({"between_hosts": [{"processes": 2, "whole_bytes": 10, "straight_bytes": 20},
+                                                 {"processes": 8, "whole_bytes": 30, "straight_bytes": 40}]})",
+                           tuning, error))
+      << error;
+  EXPECT_EQ(tuning.optimism_among(2).whole_bytes, 10u);
+  EXPECT_EQ(tuning.optimism_among(3).whole_bytes, 30u);
+  EXPECT_EQ(tuning.optimism_among(8).straight_bytes, 40u);
+  EXPECT_EQ(tuning.optimism_among(9).straight_bytes, Optimism().straight_bytes) << "built in";
+  HostTuning again;
+  ASSERT_TRUE(parse_tuning(tuning_text(tuning, "some hosts"), again, error)) << error;
+  EXPECT_EQ(again.between_hosts, tuning.between_hosts);
+  EXPECT_EQ(tuning_hash(again), tuning_hash(tuning));
+  for (std::uint64_t HostTuning::BetweenHosts::*field :
+       {&HostTuning::BetweenHosts::whole_bytes, &HostTuning::BetweenHosts::straight_bytes}) {
+    again = tuning;
+    ++(again.between_hosts[1].*field);
+    EXPECT_NE(tuning_hash(again), tuning_hash(tuning));
+  }
+  ++again.between_hosts[0].processes;
+  EXPECT_NE(tuning_hash(again), tuning_hash(tuning));
+}
+
 TEST(Tuning, EachFieldCountsInTheHash) {
   const std::string row =
       R"({"ranks": 4, "ranks_per_core": 2, "caches": 1, "degree": 2, "large_bytes": 128, "chunk_bytes": 2048})";
@@ -107,7 +132,11 @@ TEST(Tuning, WhatIsWrongIsNamed) {
       {R"({"rows": [{"ranks": 0, "degree": 2, "large_bytes": 128, "chunk_bytes": 2048}]})",
        "row 1: ranks is 0: must be 1 .. 1048576"},
       {R"({"rows": [{"rank": 4, "degree": 2, "large_bytes": 128, "chunk_bytes": 2048}]})",
-       "row 1: unknown field 'rank'"}};
+       "row 1: unknown field 'rank'"},
+      {R"({"rows": [)" + good + R"(], "between_hosts": [{"whole_bytes": 4, "straight_bytes": 0}]})",
+       "between_hosts, row 1: straight_bytes is 0: must be 1 .. 1073741824"},
+      {R"({"between_hosts": [{"processes": 2, "whole_bytes": 4}]})",
+       "between_hosts, row 1: straight_bytes is missing"}};
   for (const auto& [text, expected] : wrong) {
     HostTuning tuning;
     std::string error;

@@ -369,6 +369,24 @@ TEST(KillOnATree, AnyRankBetweenTwoOfItsStores) {
   }
 }
 
+// Between hosts what is short by the built-in table goes as what is long: in blocks, and straight to its readers.
+TEST(KillByAnotherTable, AnyRankBetweenTwoOfItsSends) {
+  std::mt19937 random(seed() + 19);
+  for (int run = 0; run < runs(40); ++run) {
+    const int ranks = 3 + static_cast<int>(random() % 5);
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan plan{ranks,
+                 loop,
+                 {"40", "5000", "16"},
+                 {"--expect-kill", std::to_string(victim)},
+                 over(run % 2 == 0 ? "two_level" : "tcp")};
+    plan.environment["UCFT_TUNING_FILE"] = table_of_a_tree;
+    if (run % 2 == 0) plan.environment["UCFT_TEST_RANKS_PER_HOST"] = std::to_string(1 + random() % 3);
+    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 300);
+    expect_right(plan, {victim}, run);
+  }
+}
+
 // Long alltoalls go in rounds of a few KiB, and ranks die between two of them.
 TEST(KillInRounds, AnyRankBetweenTwoOfItsStores) {
   std::mt19937 random(seed() + 17);

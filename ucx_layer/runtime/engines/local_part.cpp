@@ -8,18 +8,20 @@
 #include "collectives/catalogue/catalogue.hpp"
 #include "collectives/core/ballots.hpp"
 #include "ucx_layer/observer/job_view.hpp"
+#include "ucx_layer/runtime/context.hpp"
 
 namespace ucft::detail {
 
 LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
-                     Transport& transport)
+                     Context& context)
     : caller_(&caller),
       row_(caller.arguments.row()),
       me_(me),
       places_(places),
       on_host_(on_host),
-      transport_(transport),
-      buffers_(transport.buffers()),
+      optimism_(context.settings().tuning.optimism_among(places.process_count())),
+      transport_(context.transport()),
+      buffers_(transport_.buffers()),
       send_(caller.send),
       give_(buffers_),
       value_(buffers_) {
@@ -31,7 +33,7 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
   among.root = places.process_of(arguments.root);
   among.f = std::min(arguments.f, places.process_count() - 1);
   if (!arguments.by_gossip() &&
-      (caller.shares != nullptr || Exchange::carries(row_, arguments.bytes(), places.process_count()))) {
+      (caller.shares != nullptr || Exchange::carries(row_, arguments.bytes(), places.process_count(), optimism_))) {
     among.of_callers = arguments.signature();
     Exchange::put_into(among, places.process_count());
     contribution_.room_grows = caller.shares != nullptr;
@@ -88,7 +90,7 @@ bool LocalPart::begin_sum(HostCall& call) {
   call.reduction = arguments.reduction.of_carriers();
   call.count = arguments.count;
   const bool in_blocks =
-      row_.disseminates && !Optimism().goes_whole(arguments.bytes(), places_.process_count());  // among processes
+      row_.disseminates && !optimism_.goes_whole(arguments.bytes(), places_.process_count());  // among processes
   if (in_blocks) lend_output();
   if (lend_input(arguments.bytes())) return true;
   // A sum that processes exchange in blocks may stay in the memory of the ranks that have combined it: a rank that does
@@ -307,7 +309,7 @@ bool LocalPart::lend_input(std::uint64_t bytes) {
 void LocalPart::lend_output() {
   const Arguments& arguments = caller_->arguments;
   const std::uint64_t bytes = arguments.bytes();
-  if (!may_lend() || row_.has_shares() || bytes < Optimism().segment_bytes || arguments.reduction.finishes() ||
+  if (!may_lend() || row_.has_shares() || bytes < optimism_.segment_bytes || arguments.reduction.finishes() ||
       !transport_.has_only_messages())
     return;
   caller_->lent_output = buffers_.adopt(static_cast<const std::byte*>(caller_->receive), bytes, untold);

@@ -25,7 +25,9 @@ Places ProcessEngine::places_of(const Communicator& communicator, const Context&
 ProcessMember::Place ProcessEngine::place_in(const Places& places, Rank me, const Communicator& communicator,
                                              const Context& context) {
   const bool as_published = context.settings().algorithm == Algorithm::corrected;
-  ProcessMember::Place place{places.place_of(me), &places.processes(), context.settings().window, !as_published};
+  Optimism optimism = context.settings().tuning.optimism_among(places.process_count());
+  optimism.begins = !as_published;
+  ProcessMember::Place place{places.place_of(me), &places.processes(), context.settings().window, optimism};
   if (places.are_ranks() && !as_published) place.failing_together = context.hosts_of(communicator.ranks());
   return place;
 }
@@ -96,7 +98,7 @@ ucft_status_t ProcessEngine::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
   if (is_full()) return UCFT_ERR_BUSY;
   try {
-    auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_.transport());
+    auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_);
     std::unique_ptr<LocalPart> seal = request.arguments.uniform ? make_seal(request) : nullptr;
     if (!part->begin()) return UCFT_ERR_BUSY;
     parts_.push_back(std::move(part));
@@ -126,7 +128,7 @@ std::unique_ptr<LocalPart> ProcessEngine::make_seal(Request& request) {
   barrier.arguments.kind = Kind::barrier;
   barrier.arguments.reduction = {DataType::uint64, Operator::none};
   barrier.arguments.f = request.arguments.f;
-  return std::make_unique<LocalPart>(barrier, calls_ + 1, me_, places_, on_host_.get(), context_.transport());
+  return std::make_unique<LocalPart>(barrier, calls_ + 1, me_, places_, on_host_.get(), context_);
 }
 
 void ProcessEngine::begin_seal() {
