@@ -27,8 +27,8 @@ struct Tuned {
 //   straight_bytes  the least of 24 KiB .. 768 KiB, of all blocks of an alltoall together, from which on it is better
 //                   that they go straight to their readers. Of two hosts they always do
 //
-// Rank 0 prints what it finds. Throws Error; std::runtime_error if some ranks of a host don't share memory, or temporary
-// files can't be written.
+// Rank 0 prints what it finds. Throws Error; std::runtime_error if ranks of one host send messages, or temporary files
+// can't be written.
 Tuned tune(bool json);
 
 // The table of that file; of none yet, if it is not there. False: error says why it is none, or that it can't be
