@@ -112,6 +112,13 @@ double measure_alltoall(Communicator& world, std::size_t bytes) {
   return measure(world, [&] { world.alltoall(send, receive); });
 }
 
+// bytes: of all shares together.
+double measure_scatter(Communicator& world, std::size_t bytes) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<std::uint8_t> receive(std::max<std::size_t>(bytes / ranks, 1)), send(receive.size() * ranks);
+  return measure(world, [&] { world.scatter(send, receive, 0); });
+}
+
 class Trials {
  public:
   explicit Trials(bool json) : json_(json) {}
@@ -265,12 +272,12 @@ BetweenHosts tune_between_hosts(Trials& trials, std::int32_t processes) {
   std::size_t sizes = sizes_of_first(trials.run("whole_bytes", candidates, sizes_bytes));
   row.whole_bytes = (sizes == 0 ? sizes_bytes[0] / 2 : sizes_bytes[sizes - 1]) * steps;
 
-  if (processes == 2) return row;
   sizes_bytes = {24 << 10, 48 << 10, 96 << 10, 192 << 10, 384 << 10, 768 << 10};
   candidates = {row, row};
   candidates[0].straight_bytes = 2 * sizes_bytes.back();
   candidates[1].straight_bytes = 1;
-  sizes = sizes_of_first(trials.run("straight_bytes", candidates, sizes_bytes, measure_alltoall));
+  sizes = sizes_of_first(
+      trials.run("straight_bytes", candidates, sizes_bytes, processes == 2 ? measure_scatter : measure_alltoall));
   row.straight_bytes = sizes_bytes[0] << sizes;
   return row;
 }
@@ -286,7 +293,7 @@ Tuned tune(bool json) {
     Communicator world(context);
     found.rank = world.rank();
     processes = processes_of(world, context);
-    refuse_messages(context);
+    if (processes < world.size() || processes == 1) refuse_messages(context);
     const auto hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     where = HostTuning::where(sites_of(world, hardware_threads), world.size(), hardware_threads);
   }
@@ -342,7 +349,8 @@ bool write_row(const std::string& path, const HostTuning& found, std::string& er
   }
   for (const BetweenHosts& row : found.between_hosts) {
     std::erase_if(table.between_hosts, [&](const BetweenHosts& each) { return each.processes == row.processes; });
-    table.between_hosts.insert(std::ranges::upper_bound(table.between_hosts, row), row);
+    const auto place = std::ranges::find_if(table.between_hosts, [&](const auto& each) { return row < each; });
+    table.between_hosts.insert(place, row);
   }
   const std::string beside = path + ".new", text = tuning_text(table, this_machine());
   std::FILE* const file = std::fopen(beside.c_str(), "w");

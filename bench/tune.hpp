@@ -25,7 +25,7 @@ struct Tuned {
 //
 //   whole_bytes     the most of 8 KiB .. 128 KiB up to which whole vectors are better than blocks, times the steps
 //   straight_bytes  the least of 24 KiB .. 768 KiB, of all blocks of an alltoall together, from which on it is better
-//                   that they go straight to their readers. Of two hosts they always do
+//                   that they go straight to their readers. Of two hosts they always do: a scatter is measured
 //
 // Rank 0 prints what it finds. Throws Error; std::runtime_error if ranks of one host send messages, or temporary files
 // can't be written.

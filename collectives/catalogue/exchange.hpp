@@ -1,7 +1,7 @@
 // Exchange: the form of a long alltoall among processes. Each gives each other one a stream of its own, straight to it
 // (among/phases/personal_exchange.hpp). Agreed on is whose streams count. That is an allreduce (Algorithms 4 and 5) of
 // sets of processes, as bits, of which those are left that all have. So a message of a ballot has a few words, and all
-// survivors take the streams of the same processes. No caller posts it: alltoall is the call.
+// survivors take the streams of the same processes. No caller posts it: alltoall(v) is the call.
 #pragma once
 
 #include "collectives/catalogue/same_lengths.hpp"

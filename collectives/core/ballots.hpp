@@ -52,11 +52,11 @@ struct Optimism {
   std::uint64_t piece_bytes = 60 * 1024;
   // More than so many are longer ones: 4 GiB are pieces of 256 KiB.
   static constexpr std::uint64_t most_pieces = 1 << 14;
-  // Of an alltoall: sets of so many bytes go to each member, and more goes straight to the members that it is for. Of
-  // two members all does, which need no closing (phases/personal_exchange.hpp).
+  // Of an alltoall: sets of less than so many bytes go to each member, and more goes straight to the members that it is
+  // for. Of two members all does, which need no closing (phases/personal_exchange.hpp). Of a scatter all of less goes
+  // along a tree.
   std::uint64_t straight_bytes = 96 * 1024;
-  // Of a scatter: its root sends as many messages as there are members, if they get so much each. Else a tree sends all
-  // of it to all.
+  // And its root sends to each member only if they get so much each.
   std::uint64_t straight_part_bytes = 4 * 1024;
   std::uint64_t set_bytes =
       64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much

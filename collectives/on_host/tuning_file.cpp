@@ -71,25 +71,28 @@ HostTuning::Row read_row(const json& row) {
 
 bool parse_tuning(const std::string& text, HostTuning& tuning, std::string& error) {
   const json table = json::parse(text, nullptr, false);
-  const auto rows_named = [&](const char* name) -> const json* {
-    const auto found = table.is_object() ? table.find(name) : table.end();
-    return table.is_object() && found != table.end() && found->is_array() && !found->empty() ? &*found : nullptr;
-  };
-  const json *const rows = rows_named("rows"), *const between = rows_named("between_hosts");
-  if (rows == nullptr && between == nullptr) {
-    error = table.is_discarded() ? "not JSON" : "no object with an array \"rows\" that has at least one row";
+  bool is_table = table.is_object() && (table.contains("rows") || table.contains("between_hosts"));
+  for (const char* name : {"rows", "between_hosts"})
+    if (is_table && table.contains(name)) is_table = table[name].is_array() && !table[name].empty();
+  if (!is_table) {
+    error = table.is_discarded() ? "not JSON" : "no object whose \"rows\" and \"between_hosts\" are arrays of rows";
     return false;
   }
+  for (const auto& [name, value] : table.items())
+    if (name != "from" && name != "rows" && name != "between_hosts") {
+      error = fmt::format("unknown field '{}'", name);
+      return false;
+    }
   tuning.rows.clear();
   tuning.between_hosts.clear();
   try {
-    for (const json& row : rows != nullptr ? *rows : json::array()) tuning.rows.push_back(read_row(row));
+    for (const json& row : table.value("rows", json::array())) tuning.rows.push_back(read_row(row));
   } catch (const std::invalid_argument& problem) {
     error = fmt::format("row {}: {}", tuning.rows.size() + 1, problem.what());
     return false;
   }
   try {
-    for (const json& row : between != nullptr ? *between : json::array())
+    for (const json& row : table.value("between_hosts", json::array()))
       tuning.between_hosts.push_back(read_row_between_hosts(row));
   } catch (const std::invalid_argument& problem) {
     error = fmt::format("between_hosts, row {}: {}", tuning.between_hosts.size() + 1, problem.what());

@@ -9,7 +9,7 @@
 // chunk_bytes 1 KiB to 16 MiB, both multiples of 64. degree: 0 (flat), or 1 to 1024.
 //
 // between_hosts is the same by "processes". whole_bytes 0 to 16 MiB, straight_bytes 1 to 1 GiB. One of the two arrays
-// may be missing.
+// may be missing, and so may "from".
 #pragma once
 
 #include <cstdint>

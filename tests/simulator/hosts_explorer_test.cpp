@@ -341,17 +341,17 @@ void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
 void one_death_and_two(Kind kind, const std::array<std::uint64_t, 4>& words) {
   const Arguments arguments = arguments_of(kind, 1, 3);
   in_blocks(plan_of(3, 3, arguments, 2, 2), words[0], [](const HostsPlan& plan) { Explored().sets(plan, 1); });
-  in_blocks(plan_of(3, 3, arguments), words[1], [](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
-  in_blocks(plan_of(4, 2, arguments, 2, 2), words[2], [](const HostsPlan& plan) { Explored().sets(plan, 2, 17); });
-  in_blocks(plan_of(2, 4, arguments, 3, 2), words[3], [](const HostsPlan& plan) { Explored().sets(plan, 2, 11); });
+  in_blocks(plan_of(3, 3, arguments), words[1], [](const HostsPlan& plan) { Explored().sets(plan, 2, 7); });
+  in_blocks(plan_of(4, 2, arguments, 2, 2), words[2], [](const HostsPlan& plan) { Explored().sets(plan, 2, 37); });
+  in_blocks(plan_of(2, 4, arguments, 3, 2), words[3], [](const HostsPlan& plan) { Explored().sets(plan, 2, 23); });
 }
 
 void speaker_and_deputy_and_the_host(Kind kind, std::uint64_t words) {
   in_blocks(plan_of(3, 3, arguments_of(kind, 1, 3), 2), words, [&](const HostsPlan& plan) {
     Explored explored;
     for (Rank first : {0, 3, 6}) {
-      explored.these(plan, {first, first + 1}, 5);
-      explored.these(plan, {first, first + 1, first + 2}, 13);
+      explored.these(plan, {first, first + 1}, 11);
+      explored.these(plan, {first, first + 1, first + 2}, 29);
     }
   });
 }
@@ -410,8 +410,8 @@ HostsPlan uniform_plan_of(int hosts, int ranks_per_host, Kind kind) {
 
 // A rank that is through the barrier behind an operation has the result that all survivors have, whoever dies then.
 TEST(HostsUniform, WithABarrierBehindItEachResultIs) {
-  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::allgather}) {
-    for_both(uniform_plan_of(2, 2, kind), [](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::allgather, Kind::exchange, Kind::exchange_from_root}) {
+    for_both(uniform_plan_of(2, 2, kind), [](const HostsPlan& plan) { Explored().sets(plan, 2, 5); });
     for_both(uniform_plan_of(3, 2, kind), [](const HostsPlan& plan) {
       for (Rank first : {0, 2, 4}) Explored().these(plan, {first, first + 1}, 5);
       Explored().these(plan, {0, 1, 2, 3}, 41);

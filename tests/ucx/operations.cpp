@@ -189,7 +189,7 @@ void reduce_scatter_bytes(int iteration, std::size_t count) {
       wrong("iteration {}: byte {} of this rank's share is {}", iteration, i, out[i]);
 }
 
-void scatter(int iteration, int root, std::size_t count) {
+void scatter(int iteration, int root, std::size_t count, const ucft_coll_options_t* options) {
   constexpr std::uint64_t hole = 3;
   const auto me = static_cast<std::size_t>(rank_);
   const bool has_counts = iteration % 3 == 0, in_place = rank_ == root && iteration % 2 == 0;
@@ -201,8 +201,8 @@ void scatter(int iteration, int root, std::size_t count) {
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = word_at(i);
   void* const to = in_place ? const_cast<void*>(UCFT_IN_PLACE) : out.data();
   const ucft_status_t status =
-      has_counts ? ucft_scatterv(comm, in.data(), to, counts.data(), UCFT_UINT64, root, nullptr, nullptr)
-                 : ucft_scatter(comm, in.data(), to, count, UCFT_UINT64, root, nullptr, nullptr);
+      has_counts ? ucft_scatterv(comm, in.data(), to, counts.data(), UCFT_UINT64, root, options, nullptr)
+                 : ucft_scatter(comm, in.data(), to, count, UCFT_UINT64, root, options, nullptr);
   if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("scatter: {}", ucft_last_error());
   const bool is_there = status == UCFT_OK && !in_place;
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -242,7 +242,7 @@ void alltoall(int iteration, std::size_t count) {
   if (out.back() != hole) wrong("iteration {}: written behind the shares", iteration);
 }
 
-void alltoallv(int iteration, std::size_t count) {
+void alltoallv(int iteration, std::size_t count, const ucft_coll_options_t* options) {
   constexpr std::uint64_t hole = 3;
   const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
   const bool in_place = iteration % 3 == 0, has_holes = iteration % 2 == 0;
@@ -269,7 +269,7 @@ void alltoallv(int iteration, std::size_t count) {
   Named named;
   check(ucft_alltoallv(comm, in_place ? UCFT_IN_PLACE : in.data(), in_place ? nullptr : send_counts.data(),
                        has_holes ? send_places.data() : nullptr, out.data(), recv_counts.data(), recv_places.data(),
-                       UCFT_UINT64, nullptr, &named.result),
+                       UCFT_UINT64, options, &named.result),
         "alltoallv");
   named.take(iteration);
   for (std::size_t rank = 0; rank < ranks; ++rank)

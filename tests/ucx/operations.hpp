@@ -31,12 +31,12 @@ void reduce_scatter(int iteration, std::size_t count);
 void reduce_scatter_bytes(int iteration, std::size_t count);
 // A share of count words of the root's for each rank, or of 0, count or 2 * count, every third time. The root's stays
 // in its place every second time.
-void scatter(int iteration, int root, std::size_t count);
+void scatter(int iteration, int root, std::size_t count, const ucft_coll_options_t* options = nullptr);
 // Of count words of each rank for each other. In place every second time.
 void alltoall(int iteration, std::size_t count);
 // Of 0, count or 2 * count words of each rank for each other, with a hole of one word before each in recv, every second
 // time in send. In place every third time.
-void alltoallv(int iteration, std::size_t count);
+void alltoallv(int iteration, std::size_t count, const ucft_coll_options_t* options = nullptr);
 // A sum of the ranks up to this one; every second time of those before it. In place every third time.
 void scan(int iteration, std::size_t count);
 // An allreduce in flight.

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "collectives/catalogue/catalogue.hpp"
+
 namespace ucft::detail {
 namespace {
 
@@ -210,6 +212,27 @@ TEST(PersonalExchange, AMemberWithoutMemoryIsInNoSet) {
   for (const Message& send : itself.out.sends()) EXPECT_EQ(send.culprit(), 5);
   itself.take(itself.piece(1, 0, {4}, 1));
   EXPECT_EQ(itself.exchange.set(1), (Words{0b010})) << "it has room for nothing, and hears of all";
+}
+
+TEST(PersonalExchange, CarriesWhatIsLongEnough) {
+  const auto carries = [](Kind kind, std::uint64_t bytes, std::int32_t processes) {
+    return Exchange::carries(row_of(kind), bytes, processes, {});
+  };
+  constexpr std::uint64_t enough = 96 * 1024;
+  for (Kind kind : {Kind::alltoall, Kind::scatter}) {
+    EXPECT_TRUE(carries(kind, enough, 3));
+    EXPECT_FALSE(carries(kind, enough - 1, 3));
+    EXPECT_FALSE(carries(kind, enough, 1));
+  }
+  EXPECT_TRUE(carries(Kind::alltoall, 1, 2));
+  EXPECT_FALSE(carries(Kind::scatter, enough - 1, 2));
+  EXPECT_TRUE(carries(Kind::scatter, 4096 * 100, 100));
+  EXPECT_FALSE(carries(Kind::scatter, 4096 * 100 - 1, 100)) << "a tree sends less of the root's messages";
+  for (Kind kind : {Kind::broadcast, Kind::gather, Kind::reduce_scatter, Kind::allgather})
+    EXPECT_FALSE(carries(kind, 10 * enough, 3)) << kind_name(kind);
+  Optimism others;
+  others.straight_bytes = 1 << 20;
+  EXPECT_FALSE(Exchange::carries(row_of(Kind::scatter), enough, 3, others));
 }
 
 // All but the giver have nothing to send, and the giver waits for nothing but the closing.

@@ -117,8 +117,12 @@ TEST(Tuning, WhatIsWrongIsNamed) {
   const std::string good = R"({"degree": 2, "large_bytes": 128, "chunk_bytes": 2048})";
   const std::map<std::string, std::string> wrong{
       {"", "not JSON"},
-      {"[]", "no object with an array \"rows\" that has at least one row"},
-      {R"({"rows": []})", "no object with an array \"rows\" that has at least one row"},
+      {"[]", "no object whose \"rows\" and \"between_hosts\" are arrays of rows"},
+      {R"({"from": "nowhere"})", "no object whose \"rows\" and \"between_hosts\" are arrays of rows"},
+      {R"({"rows": []})", "no object whose \"rows\" and \"between_hosts\" are arrays of rows"},
+      {R"({"rows": [)" + good + R"(], "between_hosts": {}})",
+       "no object whose \"rows\" and \"between_hosts\" are arrays of rows"},
+      {R"({"rows": [)" + good + R"(], "between_host": []})", "unknown field 'between_host'"},
       {R"({"rows": [)" + good + R"(, 7]})", "row 2: is not an object"},
       {R"({"rows": [{"degree": 2, "large_bytes": 128}]})", "row 1: chunk_bytes is missing"},
       {R"({"rows": [{"degree": -1, "large_bytes": 128, "chunk_bytes": 2048}]})",

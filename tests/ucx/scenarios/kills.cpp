@@ -323,7 +323,7 @@ TEST_P(Kill, TwoRanksInDifferentOperations) {
     const int ranks = 4 + static_cast<int>(random() % 5);
     const int first = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
-    JobPlan made = plan(random, ranks, loop, {"60", "5000"}, {first, second});
+    JobPlan made = plan(random, ranks, loop, {"60", "5000", "24"}, {first, second});
     made.environment["UCFT_F"] = "2";  // both may fall into the same operation
     made.environment["UCFT_TEST_KILL"] = std::to_string(first) + ":send:" + std::to_string(random() % 150) + "," +
                                          std::to_string(second) + ":send:" + std::to_string(random() % 300);
@@ -467,6 +467,8 @@ RANKS(corrected_gossip) {
       if (status == UCFT_OK ? word != 77 + salt(i) : (rank_ != root && word != 5))
         wrong("iteration {}: broadcast left {:x}", i, word);
     note(static_cast<std::uint64_t>(status));
+    if (i % 6 == 5) alltoallv(i, 3, &options);  // to which gossip is nothing
+    if (i % 12 == 7) scatter(i, root, 20000, &options);
   }
 }
 

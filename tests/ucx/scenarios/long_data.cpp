@@ -207,6 +207,45 @@ std::uint64_t committed_bytes() {
   return 0;
 }
 
+// short_data ITERATIONS: sums and scatters of 24 KiB to 60 KiB, one behind the other, in memory that is used again at
+// once. Some ranks post, and stay away from ucft for a while before they wait.
+RANKS(short_data) {
+  std::mt19937 random(static_cast<unsigned>(rank_));
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  const auto word_of = [&](int i, std::size_t at) { return static_cast<std::uint64_t>(i) * 1000003 + at; };
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    const std::size_t count = 3000 + static_cast<std::size_t>(i / 8 % 3) * 2000;
+    const bool scatters = i / 4 % 2 == 1;
+    const int root = i / 8 % size_;
+    const std::size_t taken = scatters ? count / static_cast<std::size_t>(size_) : count;
+    std::vector<std::uint64_t> in(scatters ? taken * static_cast<std::size_t>(size_) : count), out(taken);
+    for (std::size_t at = 0; at < in.size(); ++at) in[at] = word_of(i, at);
+    ucft_request_h request = UCFT_REQUEST_NULL;
+    check(scatters ? ucft_scatter_init(comm, in.data(), out.data(), taken, UCFT_UINT64, root, nullptr, &request)
+                   : ucft_allreduce_init(comm, in.data(), out.data(), count, UCFT_UINT64, &sum, nullptr, &request),
+          "init");
+    check(ucft_post(request), "post");
+    if (rank_ % 3 > 0 && random() % 2 == 0) usleep(random() % 1500);
+    check(ucft_wait(request, UINT64_MAX), "wait");
+    check(ucft_request_free(request), "free");
+    const auto first = static_cast<std::size_t>(rank_) * taken;
+    for (std::size_t at = 0; at < taken; ++at) {
+      const std::uint64_t expected = scatters ? word_of(i, first + at) : word_of(i, at) * static_cast<unsigned>(size_);
+      if (out[at] != expected) wrong("iteration {}: word {} is {} and not {}", i, at, out[at], expected);
+    }
+  }
+}
+
+// By this table they are long between hosts: they go in blocks, and straight to their readers.
+TEST(ShortData, IsReadBeforeItsMemoryIsUsedAgain) {
+  for (int ranks : {6, 7, 9}) {
+    JobPlan made{ranks, short_data, {"400"}, {}, over("two_level")};
+    made.environment["UCFT_TEST_RANKS_PER_HOST"] = "3";
+    made.environment["UCFT_TUNING_FILE"] = table_of_a_tree;
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+  }
+}
+
 // long_alltoall MIB: of each rank for each other. It needs room for two of its rounds, and for one of the alltoall
 // before.
 RANKS(long_alltoall) {

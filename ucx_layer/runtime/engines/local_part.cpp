@@ -32,8 +32,9 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
   Arguments& among = contribution_.arguments;
   among.root = places.process_of(arguments.root);
   among.f = std::min(arguments.f, places.process_count() - 1);
-  if (!arguments.by_gossip() &&
-      (caller.shares != nullptr || Exchange::carries(row_, arguments.bytes(), places.process_count(), optimism_))) {
+  const bool spreads_by_gossip = row_.from_root() && arguments.by_gossip();
+  if (caller.shares != nullptr ||
+      (!spreads_by_gossip && Exchange::carries(row_, arguments.bytes(), places.process_count(), optimism_))) {
     among.of_callers = arguments.signature();
     Exchange::put_into(among, places.process_count());
     contribution_.room_grows = caller.shares != nullptr;
@@ -95,7 +96,8 @@ bool LocalPart::begin_sum(HostCall& call) {
   if (lend_input(arguments.bytes())) return true;
   // A sum that processes exchange in blocks may stay in the memory of the ranks that have combined it: a rank that does
   // not speak needs no copy. Without a death that memory is free when all processes have the sum.
-  if (in_blocks && on_host_ != nullptr) request_->in_place = &in_place_;
+  if (in_blocks && on_host_ != nullptr && arguments.bytes() >= ProcessReplica::usually_long)
+    request_->in_place = &in_place_;
   if (!value_.make(arguments.bytes())) return false;
   if (!arguments.reduction.widens()) return true;
   if (on_host_ == nullptr) {
@@ -268,7 +270,7 @@ bool LocalPart::begin_block_of_root(HostCall& call) {
   request_->layout.bytes.assign(static_cast<std::size_t>(places_.here()), 0);
   request_->layout.offsets.assign(static_cast<std::size_t>(places_.here()), 0);
   request_->layout.bytes[static_cast<std::size_t>(places_.local_rank_of(arguments.root))] = bytes;
-  if (goes_straight()) {  // it is long: as in begin_blocks()
+  if (goes_straight() && bytes >= ProcessReplica::usually_long) {  // as in begin_blocks()
     request_->in_place = &in_place_;
     if (arguments.root == me_) {
       if (!give_.make(bytes)) return false;
@@ -283,9 +285,15 @@ bool LocalPart::begin_block_of_root(HostCall& call) {
 // Each process gets the shares of its ranks, one behind the other. That of a root that is alone stays where it is.
 void LocalPart::add_shares_of_root() {
   const BlockLayout& layout = caller_->layout;
-  for (Rank rank = 0; rank < places_.size(); ++rank)
-    if (rank != me_ || !places_.are_ranks())
-      contribution_.shares.push_back({places_.process_of(rank), layout.offset_of(rank), layout.bytes_of(rank)});
+  std::vector<PersonalExchange::Share>& shares = contribution_.shares;
+  for (Rank rank = 0; rank < places_.size(); ++rank) {
+    if (rank == me_ && places_.are_ranks()) continue;
+    const PersonalExchange::Share share{places_.process_of(rank), layout.offset_of(rank), layout.bytes_of(rank)};
+    if (!shares.empty() && shares.back().to == share.to && shares.back().offset + shares.back().bytes == share.offset)
+      shares.back().bytes += share.bytes;
+    else
+      shares.push_back(share);
+  }
 }
 
 // Whether the caller's own memory may be lent. Packets must not be kept (ProcessReplica::Size), else it would be lent

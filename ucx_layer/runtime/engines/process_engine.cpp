@@ -475,10 +475,9 @@ void ProcessEngine::take_share_of_root(Request& request, const Operation& operat
     if (rank < me_) offset += request.layout.bytes_of(rank);
     all += request.layout.bytes_of(rank);
   }
-  const PersonalExchange::Stream& stream =
-      *operation.stream_of(places_.process_of(root), context_.transport().buffers());
-  if (stream.is_whole && stream.bytes == all && stream.begin + all <= value.size())
-    return host_copy(static_cast<std::byte*>(request.receive), value.data() + stream.begin + offset, bytes);
+  const auto* const stream = operation.stream_of(places_.process_of(root), context_.transport().buffers());
+  if (stream != nullptr && stream->is_whole && stream->bytes == all && stream->begin + all <= value.size())
+    return host_copy(static_cast<std::byte*>(request.receive), value.data() + stream->begin + offset, bytes);
   request.give_up(UCFT_ERR_MISMATCH);
   request.culprit = root;
 }
