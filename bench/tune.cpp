@@ -282,6 +282,13 @@ BetweenHosts tune_between_hosts(Trials& trials, std::int32_t processes) {
   return row;
 }
 
+// In place of the row for the same case, or before the first for a larger one.
+template <class Row, class Case>
+void put_row(std::vector<Row>& rows, const Row& row, Case Row::*its_case) {
+  std::erase_if(rows, [&](const Row& each) { return each.*its_case == row.*its_case; });
+  rows.insert(std::ranges::find_if(rows, [&](const Row& each) { return row.*its_case < each.*its_case; }), row);
+}
+
 }  // namespace
 
 Tuned tune(bool json) {
@@ -295,7 +302,7 @@ Tuned tune(bool json) {
     processes = processes_of(world, context);
     if (processes < world.size() || processes == 1) refuse_messages(context);
     const auto hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    where = HostTuning::where(sites_of(world, hardware_threads), world.size(), hardware_threads);
+    if (processes == 1) where = HostTuning::where(sites_of(world, hardware_threads), world.size(), hardware_threads);
   }
   Trials trials(json);
   Json case_of_row, choice;
@@ -342,16 +349,8 @@ bool read_table(const std::string& path, HostTuning& table, std::string& error) 
 bool write_row(const std::string& path, const HostTuning& found, std::string& error) {
   HostTuning table;
   if (!read_table(path, table, error)) return false;
-  for (const HostTuning::Row& row : found.rows) {
-    std::erase_if(table.rows, [&](const HostTuning::Row& each) { return each.where == row.where; });
-    const auto place = std::ranges::find_if(table.rows, [&](const auto& each) { return row.where < each.where; });
-    table.rows.insert(place, row);
-  }
-  for (const BetweenHosts& row : found.between_hosts) {
-    std::erase_if(table.between_hosts, [&](const BetweenHosts& each) { return each.processes == row.processes; });
-    const auto place = std::ranges::find_if(table.between_hosts, [&](const auto& each) { return row < each; });
-    table.between_hosts.insert(place, row);
-  }
+  for (const HostTuning::Row& row : found.rows) put_row(table.rows, row, &HostTuning::Row::where);
+  for (const BetweenHosts& row : found.between_hosts) put_row(table.between_hosts, row, &BetweenHosts::processes);
   const std::string beside = path + ".new", text = tuning_text(table, this_machine());
   std::FILE* const file = std::fopen(beside.c_str(), "w");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();

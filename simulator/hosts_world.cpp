@@ -454,12 +454,8 @@ std::string HostsWorld::check_result(const Terms& terms, Rank rank, std::size_t 
 // Of those, too, whose hosts have died as a whole.
 std::string HostsWorld::check_uniform(std::size_t call, const Result& reference) const {
   for (Rank rank = 0; rank < ranks(); ++rank) {
-    const Result& barrier = result(rank, call + 1);
-    if (!barrier.finished || barrier.outcome != Outcome::success) continue;
-    Result its = result(rank, call);
-    if (plan_.program[call].row().goes_straight) its.value = reference.value;  // each has its own
-    if (std::string wrong = disagreement(its, reference); !wrong.empty())
-      return "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + " is not uniform: " + wrong;
+    const std::string wrong = not_uniform(plan_.program[call], result(rank, call + 1), result(rank, call), reference);
+    if (!wrong.empty()) return "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + " " + wrong;
   }
   return {};
 }

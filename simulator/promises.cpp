@@ -164,6 +164,13 @@ std::string disagreement(const Result& result, const Result& reference) {
   return result.culprit == reference.culprit ? "" : "another culprit than the others";
 }
 
+std::string not_uniform(const Arguments& arguments, const Result& barrier, Result result, const Result& survivors) {
+  if (!barrier.finished || barrier.outcome != Outcome::success) return {};
+  if (arguments.row().goes_straight) result.value = survivors.value;  // each has its own
+  const std::string wrong = disagreement(result, survivors);
+  return wrong.empty() ? wrong : "is not uniform: " + wrong;
+}
+
 bool has_same_blocks(const Terms& terms, const Result& result, const Result& reference) {
   return terms.pattern.puts_side_by_side() &&
          disagreement(in_order_of_ranks(result), in_order_of_ranks(reference)).empty();

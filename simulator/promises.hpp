@@ -58,6 +58,9 @@ struct Terms {
 std::string broken_promise(const Terms& terms, Rank rank, const Result& result, const Result* reference);
 // Its parts: how the results of two ranks differ; and the error in the contents of a success.
 std::string disagreement(const Result& result, const Result& reference);
+// Of a rank, dead or alive, that may have been through the barrier behind an operation: its result there, and the one
+// that survivors have.
+std::string not_uniform(const Arguments& arguments, const Result& barrier, Result result, const Result& survivors);
 // Two sets of blocks that agree, but for their order.
 bool has_same_blocks(const Terms& terms, const Result& result, const Result& reference);
 std::string wrong_contents(const Terms& terms, const Result& result);

@@ -421,10 +421,9 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
 // Of the dead, too.
 std::string World::check_uniform(std::size_t index, Rank survivor) const {
   for (Rank rank = 0; rank < plan_.ranks; ++rank) {
-    const Result &its = result(rank, index), &barrier = result(rank, index + 1);
-    if (!barrier.finished || barrier.outcome != Outcome::success) continue;
-    if (std::string wrong = disagreement(its, result(survivor, index)); !wrong.empty())
-      return "rank " + std::to_string(rank) + ", operation " + std::to_string(index) + " is not uniform: " + wrong;
+    const std::string wrong =
+        not_uniform(plan_.program[index], result(rank, index + 1), result(rank, index), result(survivor, index));
+    if (!wrong.empty()) return "rank " + std::to_string(rank) + ", operation " + std::to_string(index) + " " + wrong;
   }
   return {};
 }

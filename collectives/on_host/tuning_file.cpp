@@ -67,6 +67,20 @@ HostTuning::Row read_row(const json& row) {
            number(row, "chunk_bytes", {1024, std::uint64_t{16} << 20, 64})}};
 }
 
+// Of the array of that name, if it is there. False: error names the row and the field, behind `where`.
+template <class Row>
+bool read_rows(const json& table, const char* name, const char* where, Row (*read)(const json&), std::vector<Row>& rows,
+               std::string& error) {
+  rows.clear();
+  try {
+    for (const json& row : table.value(name, json::array())) rows.push_back(read(row));
+  } catch (const std::invalid_argument& problem) {
+    error = fmt::format("{}row {}: {}", where, rows.size() + 1, problem.what());
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool parse_tuning(const std::string& text, HostTuning& tuning, std::string& error) {
@@ -83,22 +97,8 @@ bool parse_tuning(const std::string& text, HostTuning& tuning, std::string& erro
       error = fmt::format("unknown field '{}'", name);
       return false;
     }
-  tuning.rows.clear();
-  tuning.between_hosts.clear();
-  try {
-    for (const json& row : table.value("rows", json::array())) tuning.rows.push_back(read_row(row));
-  } catch (const std::invalid_argument& problem) {
-    error = fmt::format("row {}: {}", tuning.rows.size() + 1, problem.what());
-    return false;
-  }
-  try {
-    for (const json& row : table.value("between_hosts", json::array()))
-      tuning.between_hosts.push_back(read_row_between_hosts(row));
-  } catch (const std::invalid_argument& problem) {
-    error = fmt::format("between_hosts, row {}: {}", tuning.between_hosts.size() + 1, problem.what());
-    return false;
-  }
-  return true;
+  return read_rows(table, "rows", "", read_row, tuning.rows, error) &&
+         read_rows(table, "between_hosts", "between_hosts, ", read_row_between_hosts, tuning.between_hosts, error);
 }
 
 bool read_tuning(const std::string& path, HostTuning& tuning, std::string& error) {

@@ -8,20 +8,19 @@
 #include "collectives/catalogue/catalogue.hpp"
 #include "collectives/core/ballots.hpp"
 #include "ucx_layer/observer/job_view.hpp"
-#include "ucx_layer/runtime/context.hpp"
 
 namespace ucft::detail {
 
-LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
-                     Context& context)
+LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, const Optimism& optimism,
+                     HostEngine* on_host, Transport& transport)
     : caller_(&caller),
       row_(caller.arguments.row()),
       me_(me),
       places_(places),
+      optimism_(optimism),
       on_host_(on_host),
-      optimism_(context.settings().tuning.optimism_among(places.process_count())),
-      transport_(context.transport()),
-      buffers_(transport_.buffers()),
+      transport_(transport),
+      buffers_(transport.buffers()),
       send_(caller.send),
       give_(buffers_),
       value_(buffers_) {
@@ -38,10 +37,9 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
     among.of_callers = arguments.signature();
     Exchange::put_into(among, places.process_count());
     contribution_.room_grows = caller.shares != nullptr;
-    if (!row_.from_root()) return;
-    for (Rank each = 0; each < places.here(); ++each)
+    for (Rank each = 0; row_.from_root() && each < places.here(); ++each)
       contribution_.room_bytes += caller.layout.bytes_of(places.local_rank_at(each));
-    contribution_.room_bytes = std::max<std::uint64_t>(contribution_.room_bytes, 1);
+    if (row_.from_root()) contribution_.room_bytes = std::max<std::uint64_t>(contribution_.room_bytes, 1);
     return;
   }
   if (places.are_ranks()) return;

@@ -13,13 +13,11 @@
 
 namespace ucft::detail {
 
-class Context;
-
 class LocalPart final : private BlockTaker {
  public:
   // on_host: the engine of the ranks here; null: no other rank is here.
-  LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
-            Context& context);
+  LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, const Optimism& optimism,
+            HostEngine* on_host, Transport& transport);
   ~LocalPart();
   LocalPart(const LocalPart&) = delete;
   LocalPart& operator=(const LocalPart&) = delete;
@@ -71,8 +69,8 @@ class LocalPart final : private BlockTaker {
   const CatalogueRow& row_;
   const Rank me_;
   const Places& places_;
+  const Optimism& optimism_;
   HostEngine* const on_host_;
-  const Optimism optimism_;
   Transport& transport_;
   Buffers& buffers_;
   std::unique_ptr<Request> request_;  // to on_host_

@@ -22,10 +22,9 @@ Places ProcessEngine::places_of(const Communicator& communicator, const Context&
 }
 
 // UCFT_ALGORITHM=corrected is the papers' protocol: f counts ranks, and deaths are expected from the first message on.
-ProcessMember::Place ProcessEngine::place_in(const Places& places, Rank me, const Communicator& communicator,
-                                             const Context& context) {
+ProcessMember::Place ProcessEngine::place_in(const Places& places, Rank me, Optimism optimism,
+                                             const Communicator& communicator, const Context& context) {
   const bool as_published = context.settings().algorithm == Algorithm::corrected;
-  Optimism optimism = context.settings().tuning.optimism_among(places.process_count());
   optimism.begins = !as_published;
   ProcessMember::Place place{places.place_of(me), &places.processes(), context.settings().window, optimism};
   if (places.are_ranks() && !as_published) place.failing_together = context.hosts_of(communicator.ranks());
@@ -58,8 +57,10 @@ ProcessEngine::ProcessEngine(Communicator& communicator, Context& context)
       context_(context),
       me_(communicator.rank()),
       places_(places_of(communicator, context)),
+      optimism_(context.settings().tuning.optimism_among(places_.process_count())),
       journal_(make_journal()),
-      member_(place_in(places_, me_, communicator, context), *journal_, *this, context.transport().buffers()),
+      member_(place_in(places_, me_, optimism_, communicator, context), *journal_, *this,
+              context.transport().buffers()),
       published_(std::in_place, communicator.id(), me_, communicator.size(), *context.transport().control()),
       heard_of_(places_.are_ranks() ? static_cast<std::size_t>(communicator.size()) : 0) {}
 
@@ -98,7 +99,8 @@ ucft_status_t ProcessEngine::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
   if (is_full()) return UCFT_ERR_BUSY;
   try {
-    auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_);
+    auto part =
+        std::make_unique<LocalPart>(request, calls_, me_, places_, optimism_, on_host_.get(), context_.transport());
     std::unique_ptr<LocalPart> seal = request.arguments.uniform ? make_seal(request) : nullptr;
     if (!part->begin()) return UCFT_ERR_BUSY;
     parts_.push_back(std::move(part));
@@ -128,7 +130,8 @@ std::unique_ptr<LocalPart> ProcessEngine::make_seal(Request& request) {
   barrier.arguments.kind = Kind::barrier;
   barrier.arguments.reduction = {DataType::uint64, Operator::none};
   barrier.arguments.f = request.arguments.f;
-  return std::make_unique<LocalPart>(barrier, calls_ + 1, me_, places_, on_host_.get(), context_);
+  return std::make_unique<LocalPart>(barrier, calls_ + 1, me_, places_, optimism_, on_host_.get(),
+                                     context_.transport());
 }
 
 void ProcessEngine::begin_seal() {

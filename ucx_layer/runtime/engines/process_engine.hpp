@@ -71,8 +71,8 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t most_held = 4096;
   static Places places_of(const Communicator& communicator, const Context& context);
-  static ProcessMember::Place place_in(const Places& places, Rank me, const Communicator& communicator,
-                                       const Context& context);
+  static ProcessMember::Place place_in(const Places& places, Rank me, Optimism optimism,
+                                       const Communicator& communicator, const Context& context);
   std::unique_ptr<Journal> make_journal();
   std::vector<std::int32_t> ranks_here() const;
   const OperationWindow& window() const { return member_.process().window(); }
@@ -108,6 +108,7 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
   Context& context_;
   const Rank me_;
   const Places places_;
+  const Optimism optimism_;              // of the tuning table
   std::unique_ptr<HostEngine> on_host_;  // null, as log_: no other rank is here
   HostJournal* log_ = nullptr;           // journal_, in memory that the ranks here share
   const std::unique_ptr<Journal> journal_;
