@@ -60,6 +60,9 @@ inline std::string patience(const std::string& transport) { return spans_hosts(t
 // Open MPI's. Of 5 are other options, other output, and a PMIx server that treats the dead differently.
 bool mpirun_is_version_4();
 
+// The number of jobs of a test, times UCFT_KILL_RUNS.
+int runs(int normally);
+
 JobResult run_job(const JobPlan& plan);
 // The first promise that the run broke, or nothing: exit code 0 (mpirun's and srun's say nothing if a rank died), no
 // noise, nothing left behind, a verdict of every rank but those that may be dead, the same one on all.

@@ -24,11 +24,6 @@
 namespace ucft::detail::test {
 namespace {
 
-int runs(int normally) {
-  const char* factor = std::getenv("UCFT_KILL_RUNS");
-  return factor == nullptr ? normally : static_cast<int>(normally * std::atof(factor));
-}
-
 unsigned seed() {
   const char* given = std::getenv("UCFT_KILL_SEED");
   return given == nullptr ? 20261121u : static_cast<unsigned>(std::atol(given));

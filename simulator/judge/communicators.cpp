@@ -1,0 +1,55 @@
+#include "simulator/judge/communicators.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ucft::judge {
+namespace {
+
+bool all_read_memory(const std::vector<RankHistory>& job, const std::vector<std::int32_t>& members) {
+  return std::ranges::all_of(members, [&](std::int32_t rank) {
+    return rank >= 0 && job[static_cast<std::size_t>(rank)].reads_memory &&
+           job[static_cast<std::size_t>(rank)].host == job[static_cast<std::size_t>(members.front())].host;
+  });
+}
+
+void take_members(const RankHistory& history, std::map<std::string, Communicator>& all) {
+  for (const Call& call : history.calls) {
+    if (call.made.empty()) continue;
+    Communicator& made = all[call.made];
+    made.name = call.made;
+    made.members.resize(std::max(made.members.size(), static_cast<std::size_t>(call.made_size)), -1);
+    if (call.made_rank >= 0 && call.made_rank < made.size())
+      made.members[static_cast<std::size_t>(call.made_rank)] = history.rank;
+  }
+}
+
+void take_calls(const RankHistory& history, std::map<std::string, Communicator>& all) {
+  std::map<std::string, std::size_t> next;
+  for (const Call& call : history.calls) {
+    const auto found = all.find(call.communicator);
+    if (!is_collective(call.kind) || found == all.end()) continue;
+    Communicator& on = found->second;
+    if (call.rank < 0 || call.rank >= on.size()) continue;
+    const std::size_t number = next[call.communicator]++;
+    while (on.collectives.size() <= number)
+      on.collectives.push_back({on.collectives.size(), std::vector<const Call*>(on.members.size(), nullptr)});
+    on.collectives[number].calls[static_cast<std::size_t>(call.rank)] = &call;
+  }
+}
+
+}  // namespace
+
+std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job) {
+  std::map<std::string, Communicator> all;
+  Communicator& everybody = all["all"];
+  everybody.name = "all";
+  everybody.members.resize(job.size());
+  std::iota(everybody.members.begin(), everybody.members.end(), 0);
+  for (const RankHistory& each : job) take_members(each, all);
+  for (const RankHistory& each : job) take_calls(each, all);
+  for (auto& [name, each] : all) each.reads_memory = all_read_memory(job, each.members);
+  return all;
+}
+
+}  // namespace ucft::judge

@@ -1,0 +1,478 @@
+#include "simulator/judge/judge.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "simulator/judge/combine.hpp"
+#include "simulator/judge/communicators.hpp"
+
+namespace ucft::judge {
+namespace {
+
+using Rank = std::int32_t;
+using Ranks = std::vector<Rank>;
+
+std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+bool has(const Ranks& ranks, Rank rank) { return std::ranges::find(ranks, rank) != ranks.end(); }
+
+std::string list_of(const Ranks& ranks) {
+  std::string text;
+  for (const Rank each : ranks) text += (text.empty() ? "" : ",") + std::to_string(each);
+  return text.empty() ? "none" : text;
+}
+
+// The end of a rank.
+struct Fate {
+  bool survives = false;      // its program came to its end, and it was never out
+  std::int64_t out_at = -1;   // when it first found itself out
+  std::int64_t last_at = -1;  // when it wrote last
+};
+
+Fate fate_of(const RankHistory& history) {
+  Fate fate{history.is_over, -1, history.last_at};
+  for (const Call& call : history.calls)
+    if (call.status == UCFT_ERR_EXCLUDED || call.status == UCFT_ERR_PARTITION) {
+      fate.survives = false;
+      if (fate.out_at < 0) fate.out_at = call.ended_at;
+    }
+  return fate;
+}
+
+// By that time it had begun to leave the communicator, or the job.
+bool has_left(const RankHistory& history, const std::string& communicator, std::int64_t by) {
+  return std::ranges::any_of(history.calls, [&](const Call& call) {
+    return call.began_at <= by &&
+           (call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator));
+  });
+}
+
+// ---- kinds ----------------------------------------------------------------------------------------------------------
+
+bool is_rooted(Kind kind) {
+  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
+}
+// Its data come from the root.
+bool is_from_root(Kind kind) { return kind == Kind::broadcast || kind == Kind::scatter; }
+// The root alone has a result.
+bool is_to_root(Kind kind) { return kind == Kind::reduce || kind == Kind::gather; }
+bool is_scan(Kind kind) { return kind == Kind::scan || kind == Kind::exscan; }
+bool combines(Kind kind) {
+  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter || kind == Kind::agree ||
+         is_scan(kind);
+}
+bool has_blocks(Kind kind) { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
+bool makes(Kind kind) { return kind == Kind::split || kind == Kind::dup; }
+
+// All survivors have the same bits.
+bool has_same_bits(Kind kind) {
+  return kind == Kind::allreduce || kind == Kind::broadcast || kind == Kind::allgather || kind == Kind::agree;
+}
+// The block that a rank gives to rank `to`.
+const Block* given_to(const Call& giver, Rank to) {
+  const bool is_each_its_own =
+      giver.kind == Kind::scatter || giver.kind == Kind::alltoall || giver.kind == Kind::reduce_scatter;
+  const std::size_t which = is_each_its_own ? at(to) : 0;
+  return which < giver.given.size() ? &giver.given[which] : nullptr;
+}
+
+// ---- one collective -------------------------------------------------------------------------------------------------
+
+class Collective {
+ public:
+  Collective(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, const Communicator& on,
+             const Instance& instance, std::vector<Violation>& violations)
+      : job_(job), fates_(fates), on_(on), instance_(instance), first_(*instance.any()), violations_(violations) {
+    for (Rank rank = 0; rank < on.size(); ++rank) {
+      const Call* const call = call_of(rank);
+      const bool survives = is_known(rank) && fate_of_member(rank).survives;
+      if (survives && call != nullptr) survivors_.push_back(rank);
+      if (!survives && call != nullptr) dead_.push_back(rank);
+      if (survives && call == nullptr) absent_.push_back(rank);  // it has left
+    }
+  }
+
+  void judge() {
+    if (!is_one_program()) return;
+    for (const Rank rank : absent_)
+      if (!has_left(job_[at(on_.members[at(rank)])], on_.name, INT64_MAX))
+        violate("program", rank, "did not post it, and has not left");
+    for (const Rank rank : survivors_)
+      if (!call_of(rank)->has_ended()) violate("ends", rank, "has not ended");
+    std::erase_if(survivors_, [&](Rank rank) { return !call_of(rank)->has_ended(); });
+    for (const Rank rank : survivors_) judge_one(rank);
+    judge_together();
+    judge_the_dead();
+    judge_order();
+  }
+
+ private:
+  const Call* call_of(Rank rank) const { return instance_.calls[at(rank)]; }
+  bool is_known(Rank rank) const { return on_.members[at(rank)] >= 0; }
+  const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
+  bool survives(Rank rank) const { return is_known(rank) && fate_of_member(rank).survives; }
+  Rank f() const { return first_.f >= 0 ? first_.f : job_.front().f; }
+  bool is_uniform() const { return on_.reads_memory || first_.uniform || first_.kind == Kind::agree; }
+
+  void violate(const char* rule, Rank rank, const std::string& what) {
+    violations_.push_back({rule, std::string(name_of(first_.kind)) + " " + std::to_string(instance_.number) + " of " +
+                                     on_.name + (rank < 0 ? "" : ", rank " + std::to_string(rank)) + ": " + what});
+  }
+
+  bool is_one_program() {
+    for (Rank rank = 0; rank < on_.size(); ++rank) {
+      const Call* const call = call_of(rank);
+      if (call == nullptr || (call->kind == first_.kind && call->root == first_.root && call->op == first_.op &&
+                              call->dtype == first_.dtype && call->size == on_.size()))
+        continue;
+      violate("program", rank, std::string("posted another call, ") + name_of(call->kind));
+      return false;
+    }
+    return true;
+  }
+
+  // ---- a survivor's result --------------------------------------------------------------------------------------
+
+  void judge_one(Rank rank) {
+    const Call& call = *call_of(rank);
+    judge_status(rank);
+    if (call.status != UCFT_OK) return judge_untouched(rank);
+    if (is_to_root(call.kind) && rank != call.root) return judge_untouched(rank);
+    judge_contributors(rank);
+    judge_values(rank);
+    if (makes(call.kind)) judge_made(rank);
+  }
+
+  void judge_status(Rank rank) {
+    const Call& call = *call_of(rank);
+    switch (call.status) {
+      case UCFT_OK: return;
+      case UCFT_ERR_ROOT_FAILED:
+        if (!is_rooted(call.kind)) return violate("status", rank, "ROOT_FAILED of a call without a root");
+        if (survives(call.root) && call_of(call.root) != nullptr)
+          violate("status", rank, "ROOT_FAILED, and its root lives and took part");
+        return;
+      case UCFT_ERR_TOO_MANY_FAILURES:
+        // A barrier is behind a uniform call between hosts, and its error is the call's.
+        if (!call.uniform && (is_from_root(call.kind) || (is_to_root(call.kind) && rank != call.root)))
+          violate("status", rank, "TOO_MANY_FAILURES, which this call never says here");
+        if (on_.reads_memory) violate("status", rank, "TOO_MANY_FAILURES in shared memory");
+        if (const Rank failed = failed_hosts(call.ended_at); failed <= f())
+          violate("f", rank,
+                  "TOO_MANY_FAILURES with " + std::to_string(failed) + " failed hosts and f " + std::to_string(f()));
+        return;
+      default: violate("status", rank, "status " + std::to_string(call.status));
+    }
+  }
+
+  // Hosts of which all members had failed by then. One that is not known counts for itself.
+  Rank failed_hosts(std::int64_t until) const {
+    std::map<Rank, bool> lives;
+    Rank unknown = 0;
+    for (Rank rank = 0; rank < on_.size(); ++rank) {
+      if (!is_known(rank)) {
+        ++unknown;
+        continue;
+      }
+      const Fate& fate = fate_of_member(rank);
+      const bool has_failed = !fate.survives && fate.last_at <= until;
+      lives[job_[at(on_.members[at(rank)])].host] |= !has_failed;
+    }
+    return unknown + static_cast<Rank>(std::ranges::count_if(lives, [](const auto& each) { return !each.second; }));
+  }
+
+  // Promise 7, with its exceptions.
+  void judge_untouched(Rank rank) {
+    const Call& call = *call_of(rank);
+    constexpr std::uint64_t long_bytes = 256 << 10;
+    if (call.status != UCFT_OK && call.uniform && !on_.reads_memory) return;
+    if (call.kind == Kind::allreduce && !on_.reads_memory && !call.got.empty() &&
+        call.got.front().count * bytes_of(call.dtype) >= long_bytes)
+      return;
+    if (call.got != call.before) violate("untouched", rank, "its memory was written to, without a result");
+  }
+
+  // Ranks that the result of this one may be of.
+  Rank end_of_contributors(Rank rank) const {
+    return first_.kind == Kind::scan ? rank + 1 : first_.kind == Kind::exscan ? rank : on_.size();
+  }
+
+  void judge_contributors(Rank rank) {
+    const Call& call = *call_of(rank);
+    if (is_from_root(call.kind) || makes(call.kind) || !call.missing) return;
+    const Ranks& missing = *call.missing;
+    const Rank end = end_of_contributors(rank);
+    if (!std::ranges::is_sorted(missing) || std::ranges::adjacent_find(missing) != missing.end() ||
+        (!missing.empty() && (missing.front() < 0 || missing.back() >= end)))
+      return violate("agreement", rank, "missing is no list of ranks: " + list_of(missing));
+    if (static_cast<Rank>(call.contributors) + static_cast<Rank>(missing.size()) != end)
+      violate("agreement", rank, std::to_string(call.contributors) + " contributors, and missing " + list_of(missing));
+    for (const Rank each : missing) {
+      if (has(survivors_, each)) violate("completeness", rank, "survivor " + std::to_string(each) + " is missing");
+      if (!is_known(each) || has(absent_, each)) continue;
+      const Fate& fate = fate_of_member(each);
+      if (fate.out_at < 0 && fate.last_at > call.ended_at)
+        violate("completeness", rank, "rank " + std::to_string(each) + " is missing, and lived on");
+    }
+  }
+
+  // ---- values ---------------------------------------------------------------------------------------------------
+
+  void judge_values(Rank rank) {
+    const Call& call = *call_of(rank);
+    if (has_blocks(call.kind)) return judge_blocks(rank);
+    if (is_from_root(call.kind)) return judge_from_root(rank);
+    if (!combines(call.kind)) return;
+    if (call.got.size() != 1) return violate("program", rank, "has not one result");
+    if (call.missing) {
+      if (const std::string what = not_combined_of(rank, *call.missing); !what.empty()) violate("values", rank, what);
+      return;
+    }
+    // The number of contributors alone: some set of so many has to fit.
+    Ranks open;
+    for (const Rank each : dead_)
+      if (each < end_of_contributors(rank)) open.push_back(each);
+    for (std::uint32_t with = 0; with < 1u << std::min<std::size_t>(open.size(), 16); ++with) {
+      Ranks missing;
+      for (Rank each = 0; each < end_of_contributors(rank); ++each) {
+        const auto place = static_cast<std::size_t>(std::ranges::find(open, each) - open.begin());
+        const bool is_in = place < open.size() ? (with >> place & 1) != 0 : has(survivors_, each);
+        if (!is_in) missing.push_back(each);
+      }
+      const bool fits = call.contributors == static_cast<std::uint32_t>(end_of_contributors(rank)) - missing.size();
+      if (fits && not_combined_of(rank, missing).empty()) return;
+    }
+    violate("values", rank, "it is of no " + std::to_string(call.contributors) + " contributors");
+  }
+
+  // Empty: the result is that of all but those.
+  std::string not_combined_of(Rank rank, const Ranks& missing) const {
+    const Call& call = *call_of(rank);
+    std::vector<const std::vector<std::uint8_t>*> contributions;
+    for (Rank each = 0; each < end_of_contributors(rank); ++each) {
+      if (has(missing, each)) continue;
+      const Call* const giver = call_of(each);
+      const Block* const given = giver == nullptr ? nullptr : given_to(*giver, rank);
+      if (given == nullptr) return "rank " + std::to_string(each) + " contributed, and gave nothing";
+      contributions.push_back(&given->sampled);
+    }
+    if (contributions.empty()) return call.got == call.before ? "" : "it was written to, of no contributors";
+    if (!can_combine(call.dtype, call.op)) return {};
+    for (const auto* each : contributions)
+      if (each->size() != call.got.front().sampled.size()) return "lengths differ";
+    if (combine(contributions, call.dtype, call.op) != call.got.front().sampled)
+      return "it is not what its contributors gave, without " + list_of(missing);
+    return {};
+  }
+
+  void judge_blocks(Rank rank) {
+    const Call& call = *call_of(rank);
+    if (!call.missing) return violate("agreement", rank, "missing is not known");
+    for (Rank each = 0; each < on_.size(); ++each) {
+      const Block& block = call.got.at(at(each));
+      if (has(*call.missing, each)) {
+        if (block != call.before.at(at(each)))
+          violate("untouched", rank, "the place of missing rank " + std::to_string(each) + " was written to");
+        continue;
+      }
+      const Call* const giver = call_of(each);
+      const Block* const given = giver == nullptr ? nullptr : given_to(*giver, rank);
+      if (given == nullptr || *given != block)
+        violate("values", rank, "the block of rank " + std::to_string(each) + " is not what that rank gave");
+    }
+  }
+
+  void judge_from_root(Rank rank) {
+    const Call& call = *call_of(rank);
+    const Call* const root = call_of(call.root);
+    if (root == nullptr) return violate("values", rank, "data of a root that gave nothing");
+    const Block* const given = given_to(*root, rank);
+    if (call.got.empty()) return;  // the root's own share stayed where it was
+    if (given == nullptr || call.got.front() != *given) violate("values", rank, "it is not what the root gave");
+  }
+
+  void judge_made(Rank rank) {
+    const Call& call = *call_of(rank);
+    const bool wants_one = call.kind == Kind::dup || call.colour >= 0;
+    if (call.made.empty() == wants_one)
+      return violate("members", rank, wants_one ? "it got no communicator" : "it got one without a colour");
+    for (const Rank other : survivors_) {
+      const Call& theirs = *call_of(other);
+      if (!wants_one || theirs.status != UCFT_OK || theirs.made != call.made || other <= rank) continue;
+      if (theirs.made_size != call.made_size)
+        violate("members", rank, "sizes differ from those of rank " + std::to_string(other));
+      const bool is_before = call.kind == Kind::dup || call.key <= theirs.key;
+      if ((call.made_rank < theirs.made_rank) != is_before || call.made_rank == theirs.made_rank)
+        violate("members", rank, "its place and that of rank " + std::to_string(other) + " are not in order");
+    }
+  }
+
+  // ---- of several ranks -----------------------------------------------------------------------------------------
+
+  void judge_together() {
+    if (survivors_.empty() || is_to_root(first_.kind)) return;
+    const Rank reference = survivors_.back();  // of a scan the one that knows most
+    for (const Rank rank : survivors_)
+      if (const std::string what = difference(reference, rank); !what.empty())
+        violate("agreement", rank, what + " than rank " + std::to_string(reference));
+  }
+
+  // Empty: the results agree, as far as they have to.
+  std::string difference(Rank one, Rank other) const {
+    const Call &a = *call_of(one), &b = *call_of(other);
+    if (a.status != b.status) return "another status (" + std::to_string(b.status) + ")";
+    if (a.status != UCFT_OK || makes(a.kind)) return {};
+    if (is_scan(a.kind)) {
+      const Rank end = std::min(end_of_contributors(one), end_of_contributors(other));
+      for (Rank each = 0; each < end; ++each)
+        if (a.missing && b.missing && has(*a.missing, each) != has(*b.missing, each)) return "other missing ranks";
+      return {};
+    }
+    if (a.contributors != b.contributors) return "another number of contributors";
+    if (a.missing != b.missing) return "other missing ranks";
+    if (!has_same_bits(a.kind)) return {};
+    if (a.kind != Kind::allgather) return a.got == b.got ? "" : "other bits";
+    for (Rank each = 0; each < on_.size(); ++each)
+      if (!has(a.missing.value_or(Ranks()), each) && a.got.at(at(each)) != b.got.at(at(each))) return "other blocks";
+    return {};
+  }
+
+  // The results of ranks that died later.
+  void judge_the_dead() {
+    if (!is_uniform() || is_to_root(first_.kind) || makes(first_.kind)) return;
+    Rank reference = survivors_.empty() ? -1 : survivors_.back();
+    for (const Rank rank : dead_) {
+      if (!call_of(rank)->has_ended() || call_of(rank)->status == UCFT_ERR_EXCLUDED ||
+          call_of(rank)->status == UCFT_ERR_PARTITION)
+        continue;
+      if (reference < 0) reference = rank;
+      if (const std::string what = difference(reference, rank); !what.empty())
+        violate("uniform", rank, "before it died it had " + what + " than rank " + std::to_string(reference));
+    }
+  }
+
+  // A result that is of all survivors is there when all have come.
+  void judge_order() {
+    if (is_rooted(first_.kind)) return;
+    for (const Rank rank : survivors_) {
+      if (call_of(rank)->status != UCFT_OK) continue;
+      for (const Rank other : survivors_)
+        if (other < end_of_contributors(rank) && call_of(other)->began_at > call_of(rank)->ended_at)
+          violate("order", rank, "it ended before rank " + std::to_string(other) + " had begun");
+    }
+  }
+
+  const std::vector<RankHistory>& job_;
+  const std::vector<Fate>& fates_;
+  const Communicator& on_;
+  const Instance& instance_;
+  const Call& first_;
+  std::vector<Violation>& violations_;
+  Ranks survivors_, dead_, absent_;
+};
+
+// ---- messages -------------------------------------------------------------------------------------------------------
+
+// Of one communicator, from one rank to another under one tag.
+struct Stream {
+  std::string communicator;
+  Rank from = 0, to = 0, tag = 0;
+  friend auto operator<=>(const Stream&, const Stream&) = default;
+};
+
+class Messages {
+ public:
+  Messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
+           const std::map<std::string, Communicator>& all, std::vector<Violation>& violations)
+      : job_(job), fates_(fates), all_(all), violations_(violations) {
+    for (const RankHistory& each : job)
+      for (const Call& call : each.calls)
+        if (call.kind == Kind::send || call.kind == Kind::receive) take(each, call);
+  }
+
+  void judge() {
+    for (const auto& [stream, received] : received_) judge(stream, received);
+  }
+
+ private:
+  void take(const RankHistory& history, const Call& call) {
+    const bool is_send = call.kind == Kind::send, lives = fates_[at(history.rank)].survives;
+    if (is_send)
+      sent_[{call.communicator, call.rank, call.root, call.tag}].push_back(&call);
+    else if (call.status == UCFT_OK)
+      received_[{call.communicator, call.source, call.rank, call.source_tag}].push_back(&call);
+    if (lives && !call.has_ended()) violate(call, "ends", "has not ended");
+    if (lives && call.has_ended() && call.status != UCFT_OK && call.status != UCFT_ERR_PEER_FAILED)
+      violate(call, "status", "status " + std::to_string(call.status));
+    if (call.status != UCFT_ERR_PEER_FAILED) return;
+    const Rank peer = is_send ? call.root : call.source;
+    if (peer < 0 || peer >= all_.at(call.communicator).size() || (call.root >= 0 && peer != call.root))
+      return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(peer));
+    if (lives_in(peer, call)) violate(call, "messages", "PEER_FAILED, and rank " + std::to_string(peer) + " lives");
+  }
+
+  bool lives_in(Rank peer, const Call& call) const {
+    const Communicator& on = all_.at(call.communicator);
+    const Rank rank = on.members[at(peer)];
+    return rank >= 0 && fates_[at(rank)].survives && !has_left(job_[at(rank)], on.name, call.ended_at);
+  }
+
+  void violate(const Call& call, const char* rule, const std::string& what) {
+    violations_.push_back({rule, std::string(name_of(call.kind)) + " of " + call.communicator + ", rank " +
+                                     std::to_string(call.rank) + ", tag " + std::to_string(call.tag) + ": " + what});
+  }
+
+  // Each message that is received is one that was sent after those that were received before. From a rank that lives
+  // none is left out.
+  void judge(const Stream& stream, const std::vector<const Call*>& received) {
+    const std::vector<const Call*>& sent = sent_[stream];
+    const Rank in_job = all_.at(stream.communicator).members[at(stream.from)];
+    const bool is_whole = in_job >= 0 && fates_[at(in_job)].survives;
+    std::size_t next = 0;
+    for (const Call* each : received) {
+      const std::size_t first = next;
+      while (next < sent.size() && (sent[next]->given.empty() || sent[next]->given.front() != each->got.front()))
+        ++next;
+      if (next == sent.size()) return violate(*each, "messages", "it was never sent, or twice received");
+      if (is_whole && next > first) return violate(*each, "messages", "messages before it are lost");
+      if (sent[next]->began_at > each->ended_at) violate(*each, "order", "it came before it was sent");
+      ++next;
+    }
+  }
+
+  const std::vector<RankHistory>& job_;
+  const std::vector<Fate>& fates_;
+  const std::map<std::string, Communicator>& all_;
+  std::vector<Violation>& violations_;
+  std::map<Stream, std::vector<const Call*>> sent_, received_;
+};
+
+}  // namespace
+
+std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<Rank>& may_be_dead) {
+  std::vector<Violation> violations;
+  std::vector<Fate> fates;
+  for (const RankHistory& each : job) {
+    fates.push_back(fate_of(each));
+    if (has(may_be_dead, each.rank)) continue;
+    if (fates.back().out_at >= 0)
+      violations.push_back({"status", "rank " + std::to_string(each.rank) + " was declared out, and nobody harmed it"});
+    if (each.is_over) continue;
+    const Call* const last = each.calls.empty() ? nullptr : &each.calls.back();
+    violations.push_back(
+        {"ends",
+         "rank " + std::to_string(each.rank) + " did not come to its end, and nobody killed it" +
+             (last == nullptr ? std::string()
+                              : std::string("; its last call: ") + name_of(last->kind) + " of " + last->communicator)});
+  }
+  const std::map<std::string, Communicator> all = communicators_of(job);
+  for (const auto& [name, each] : all)
+    for (const Instance& instance : each.collectives)
+      if (instance.any() != nullptr) Collective(job, fates, each, instance, violations).judge();
+  Messages(job, fates, all, violations).judge();
+  return violations;
+}
+
+}  // namespace ucft::judge

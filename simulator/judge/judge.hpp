@@ -1,0 +1,35 @@
+// Says whether a job kept the promises of docs/failure_model.md, by the histories of its ranks alone (history.hpp).
+//
+// It checks, of each collective that ranks of a communicator posted:
+//   ends          each call of a rank that lived to the end has ended
+//   status        a status that the promises allow; the same one where survivors agree
+//   agreement     survivors have the same contributors, the same missing ranks, the same bits
+//   completeness  no survivor is missing; a missing rank has died, has left or is out, and it wrote nothing later
+//   values        a result is what its contributors gave, combined; blocks are theirs, whole
+//   untouched     memory that is not written stays as it was: after errors, and of missing ranks
+//   f             with at most f failed hosts there is no error
+//   uniform       what a rank had returned that died, the survivors return: in shared memory, and where asked for
+//   order         no rank leaves a barrier, or has a sum, before each survivor entered
+// of communicators their members, and of messages that each is received once, in order, as it was sent.
+//
+// A survivor is a rank whose program came to its end, and that was not declared out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/judge/history.hpp"
+
+namespace ucft::judge {
+
+struct Violation {
+  std::string rule;  // one of the above, "members", "messages", or "program": ranks that call different things
+  std::string text;  // which call, which rank, what is wrong
+};
+
+// job: read_job(), or made by a world; each rank's calls in the order in which they began. may_be_dead: ranks that were
+// killed, stopped or cut off. Another rank that has no end breaks "ends", and one that is out breaks "status".
+std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<std::int32_t>& may_be_dead);
+
+}  // namespace ucft::judge

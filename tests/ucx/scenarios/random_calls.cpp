@@ -1,0 +1,473 @@
+#include "tests/ucx/scenarios/random_calls.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include <unistd.h>
+
+#include "tests/ucx/ranks.hpp"
+
+namespace ucft::detail::test {
+
+namespace {
+
+using judge::Block;
+using judge::Call;
+using judge::Kind;
+
+constexpr std::uint64_t hole = 0x5a5a5a5a5a5a5a5aull;
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  a = (a ^ b) * 0x9e3779b97f4a7c15ull;
+  return a ^ a >> 31;
+}
+
+// Small whole numbers: all sums of floats are exact.
+void put(void* memory, std::uint64_t place, std::uint64_t number, ucft_dtype_t dtype) {
+  const auto store = [&](auto value) {
+    std::memcpy(static_cast<char*>(memory) + place * sizeof value, &value, sizeof value);
+  };
+  switch (dtype) {
+    case UCFT_FLOAT: return store(static_cast<float>(number));
+    case UCFT_DOUBLE: return store(static_cast<double>(number));
+    default: break;
+  }
+  switch (judge::bytes_of(dtype)) {
+    case 1: return store(static_cast<std::uint8_t>(number));
+    case 2: return store(static_cast<std::uint16_t>(number));
+    case 4: return store(static_cast<std::uint32_t>(number));
+    default: return store(number);
+  }
+}
+
+std::uint64_t sum_before(const std::vector<std::uint64_t>& counts, std::int32_t rank) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, std::uint64_t{0});
+}
+
+// Of a rank's shares, one for each rank; else one block.
+bool gives_shares(Kind kind) { return kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall; }
+bool gets_blocks(Kind kind) { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
+bool is_rooted(Kind kind) {
+  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
+}
+bool combines(Kind kind) {
+  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter || kind == Kind::scan ||
+         kind == Kind::exscan;
+}
+
+}  // namespace
+
+Drawn::Drawn(std::mt19937_64& random) {
+  for (std::uint64_t& word : words) word = random();
+}
+
+RandomCalls::RandomCalls(std::uint64_t seed, ucft_context_h context, ucft_comm_h all, judge::Recorder& recorder)
+    : common_(seed), context_(context), recorder_(recorder) {
+  Communicator& everybody = communicators_.emplace_back(Communicator{"all", all});
+  check(ucft_comm_rank(all, &everybody.rank), "rank");
+  check(ucft_comm_size(all, &everybody.size), "size");
+  rank_ = everybody.rank;
+  size_ = everybody.size;
+  own_.seed(mixed(seed, static_cast<std::uint64_t>(rank_) + 1));
+}
+
+void RandomCalls::run(int steps) {
+  const Drawn all(common_);  // of the whole job: in some a rank leaves early
+  const int leaves_at = all.below(0, 4) == 0 && static_cast<std::int32_t>(all.below(1, 8)) == rank_ && size_ > 1
+                            ? static_cast<int>(all.below(2, static_cast<std::uint64_t>(steps)))
+                            : steps;
+  for (int step = 0; step < leaves_at && !is_out_; ++step) {
+    const Drawn drawn(common_);
+    if (!take_step(drawn, step)) break;
+    if (step == 0) say_started();
+    if (own_() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own_() % 500));
+  }
+  leave_job();
+}
+
+bool RandomCalls::take_step(const Drawn& drawn, int step) {
+  const auto which = static_cast<std::size_t>(drawn.below(0, communicators_.size()));
+  Communicator& on = communicators_[which];
+  const std::uint64_t what = drawn.below(1, 100);
+  if (what >= 94 && communicators_.size() < 4) {
+    split(drawn, step, which);
+  } else if (what >= 92 && which > 0) {
+    close(which);
+  } else if (on.is_there()) {
+    if (what >= 84)
+      messages(drawn, step, on);
+    else if (what >= 60)
+      several(drawn, step, on);
+    else
+      blocking(drawn, step, on);
+  }
+  return !is_out_;
+}
+
+void RandomCalls::blocking(const Drawn& drawn, int step, Communicator& on) {
+  Posted posted = prepare(drawn, step, on, true);
+  posted.number = recorder_.begins(posted.call);
+  const ucft_status_t status = call(posted, on.handle);
+  end(posted, status);
+}
+
+// In flight together, and waited for in an order of this rank's own.
+void RandomCalls::several(const Drawn& drawn, int step, Communicator& on) {
+  std::mt19937_64 random(drawn.words[2]);
+  std::vector<Posted> all(2 + drawn.below(3, 4));
+  std::vector<bool> has_failed(all.size(), false);
+  for (Posted& each : all) {
+    each = prepare(Drawn(random), step * 16 + static_cast<int>(&each - all.data()), on, false);
+    check(init(each, on.handle), "init");
+    each.number = recorder_.begins(each.call);
+    ucft_status_t status;
+    while ((status = ucft_post(each.request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
+    if (status == UCFT_OK) continue;
+    has_failed[static_cast<std::size_t>(&each - all.data())] = true;
+    end(each, status);
+  }
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::shuffle(order, own_);
+  for (const std::size_t which : order) {
+    if (has_failed[which]) continue;
+    ucft_status_t status;
+    if (own_() % 2 == 0)
+      status = ucft_wait(all[which].request, UINT64_MAX);
+    else
+      while ((status = ucft_test(all[which].request)) == UCFT_INPROGRESS) {}
+    if (status == UCFT_OK) check(ucft_request_result(all[which].request, &all[which].result), "result");
+    end(all[which], status);
+  }
+  for (Posted& each : all) check(ucft_request_free(each.request), "free");
+}
+
+// The new communicator has the same number on all ranks, also on those that are not in it.
+void RandomCalls::split(const Drawn& drawn, int step, std::size_t which) {
+  const Communicator on = communicators_[which];
+  Communicator& made = communicators_.emplace_back();
+  if (!on.is_there()) return;
+  Call call;
+  call.kind = drawn.below(4, 3) == 0 ? Kind::dup : Kind::split;
+  call.communicator = on.name;
+  call.rank = on.rank;
+  call.size = on.size;
+  if (call.kind == Kind::split) {
+    call.colour = static_cast<std::int32_t>(mixed(drawn.words[5], static_cast<std::uint64_t>(on.rank)) % 3) -
+                  static_cast<std::int32_t>(drawn.below(6, 2));
+    call.key = static_cast<std::int32_t>(mixed(drawn.words[7], static_cast<std::uint64_t>(on.rank)) % 3);
+  }
+  const std::size_t number = recorder_.begins(call);
+  call.status = call.kind == Kind::dup ? ucft_comm_dup(on.handle, &made.handle)
+                                       : ucft_comm_split(on.handle, call.colour, call.key, &made.handle);
+  if (call.status == UCFT_OK && made.is_there()) {
+    check(ucft_comm_rank(made.handle, &made.rank), "rank");
+    check(ucft_comm_size(made.handle, &made.size), "size");
+    made.name =
+        on.name + "/" + std::to_string(step) + (call.kind == Kind::dup ? "" : "." + std::to_string(call.colour));
+    call.made = made.name;
+    call.made_rank = made.rank;
+    call.made_size = made.size;
+  }
+  recorder_.has_ended(number, call);
+  is_out_ |= call.status == UCFT_ERR_EXCLUDED || call.status == UCFT_ERR_PARTITION;
+}
+
+void RandomCalls::close(std::size_t which) {
+  const Communicator on = communicators_[which];
+  communicators_.erase(communicators_.begin() + static_cast<std::ptrdiff_t>(which));
+  if (!on.is_there()) return;
+  Call call;
+  call.kind = Kind::leave;
+  call.communicator = on.name;
+  const std::size_t number = recorder_.begins(call);
+  call.status = ucft_comm_destroy(on.handle);
+  recorder_.has_ended(number, call);
+}
+
+void RandomCalls::leave_job() {
+  Call call;
+  call.kind = Kind::destroy;
+  const std::size_t number = recorder_.begins(call);
+  call.status = ucft_context_destroy(context_);
+  recorder_.has_ended(number, call);
+  recorder_.is_over();
+}
+
+// Each to one other, and from one other. The receive is posted first, so long ones find it.
+void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
+  const auto size = static_cast<std::uint64_t>(on.size), me = static_cast<std::uint64_t>(on.rank),
+             apart = drawn.below(2, size);
+  constexpr std::uint64_t lengths[] = {0, 1, 5, 700, 4000};
+  const auto length_of = [&](std::uint64_t from) { return lengths[mixed(drawn.words[3], from) % std::size(lengths)]; };
+  Call receive, send;
+  for (Call* each : {&receive, &send}) {
+    each->communicator = on.name;
+    each->rank = on.rank;
+    each->size = on.size;
+    each->tag = static_cast<std::int32_t>(drawn.below(4, 3));
+  }
+  receive.kind = Kind::receive;
+  receive.root = static_cast<std::int32_t>((me + size - apart) % size);
+  send.kind = Kind::send;
+  send.root = static_cast<std::int32_t>((me + apart) % size);
+  std::vector<std::uint64_t> in(length_of(me)), out(length_of(static_cast<std::uint64_t>(receive.root)), hole);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = mixed(static_cast<std::uint64_t>(step) << 20 | i, me);
+  send.given = {judge::block_of(in.data(), in.size(), UCFT_UINT64)};
+
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  check(ucft_recv_init(on.handle, out.data(), out.size(), UCFT_UINT64, receive.root, receive.tag, &request), "recv");
+  const std::size_t received = recorder_.begins(receive);
+  ucft_status_t posted;
+  while ((posted = ucft_post(request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
+  const std::size_t sent = recorder_.begins(send);
+  send.status = ucft_send(on.handle, in.data(), in.size(), UCFT_UINT64, send.root, send.tag);
+  recorder_.has_ended(sent, send);
+  receive.status = posted == UCFT_OK ? ucft_wait(request, UINT64_MAX) : posted;
+  ucft_received_t how = UCFT_RECEIVED_INIT;
+  how.source = receive.root;
+  if (posted == UCFT_OK) check(ucft_request_received(request, &how), "received");
+  receive.source = how.source;
+  receive.source_tag = receive.status == UCFT_OK ? how.tag : receive.tag;
+  receive.got = {judge::block_of(out.data(), receive.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
+  recorder_.has_ended(received, receive);
+  check(ucft_request_free(request), "free");
+  for (const Call* each : {&receive, &send})
+    is_out_ |= each->status == UCFT_ERR_EXCLUDED || each->status == UCFT_ERR_PARTITION;
+}
+
+// ---- a collective ---------------------------------------------------------------------------------------------------
+
+RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Communicator& on, bool is_blocking) const {
+  constexpr Kind kinds[] = {Kind::allreduce, Kind::allreduce,      Kind::reduce,  Kind::broadcast, Kind::allgather,
+                            Kind::gather,    Kind::reduce_scatter, Kind::scatter, Kind::alltoall,  Kind::scan,
+                            Kind::exscan,    Kind::barrier,        Kind::agree};
+  constexpr ucft_dtype_t types[] = {UCFT_UINT64, UCFT_DOUBLE, UCFT_FLOAT,  UCFT_INT32, UCFT_INT64,
+                                    UCFT_INT8,   UCFT_UINT8,  UCFT_UINT16, UCFT_INT16, UCFT_UINT32};
+  constexpr ucft_op_t of_reals[] = {UCFT_SUM, UCFT_SUM, UCFT_MIN, UCFT_MAX, UCFT_PROD, UCFT_AVG, UCFT_SUM_REPRODUCIBLE};
+  constexpr ucft_op_t of_integers[] = {UCFT_SUM,  UCFT_SUM, UCFT_MIN,  UCFT_MAX, UCFT_PROD, UCFT_BAND,
+                                       UCFT_BXOR, UCFT_BOR, UCFT_LAND, UCFT_LOR, UCFT_LXOR};
+  Posted posted;
+  Call& call = posted.call;
+  call.kind = kinds[drawn.below(4, std::size(kinds) - !is_blocking)];
+  call.communicator = on.name;
+  call.rank = on.rank;
+  call.size = on.size;
+  const bool agrees = call.kind == Kind::agree;
+  call.dtype = agrees ? UCFT_UINT64 : types[drawn.below(5, std::size(types))];
+  if (agrees) call.op = UCFT_BAND;
+  const bool is_real = call.dtype == UCFT_FLOAT || call.dtype == UCFT_DOUBLE;
+  if (combines(call.kind))
+    call.op =
+        is_real ? of_reals[drawn.below(6, std::size(of_reals))] : of_integers[drawn.below(6, std::size(of_integers))];
+  if (is_rooted(call.kind)) call.root = static_cast<std::int32_t>(drawn.below(7, static_cast<std::uint64_t>(on.size)));
+  const std::uint64_t length = drawn.below(8, 100);
+  posted.count = length < 4    ? 0
+                 : length < 70 ? 1 + drawn.below(9, 8)
+                 : length < 90 ? drawn.below(9, 300)
+                 : length < 97 ? drawn.below(9, 3000)
+                               : drawn.below(9, 20000);
+  const bool is_root = call.root == on.rank;
+  if (agrees) posted.count = 1;
+  posted.in_place = agrees || (drawn.below(10, 3) == 0 && call.kind != Kind::broadcast && call.kind != Kind::barrier &&
+                               (!is_rooted(call.kind) || is_root));
+  if ((gives_shares(call.kind) || gets_blocks(call.kind)) && drawn.below(11, 3) == 0 &&
+      (call.kind != Kind::alltoall || !posted.in_place))
+    for (std::int32_t rank = 0; rank < on.size; ++rank)
+      posted.counts.push_back(posted.count * (mixed(drawn.words[11], static_cast<std::uint64_t>(rank)) % 3));
+  if (call.kind == Kind::alltoall && !posted.counts.empty())
+    for (std::int32_t other = 0; other < on.size; ++other) {  // what I give to it, and get from it
+      const auto me = static_cast<std::uint64_t>(on.rank), they = static_cast<std::uint64_t>(other);
+      posted.send_counts.push_back(posted.count * (mixed(drawn.words[11], me * 64 + they) % 3));
+      posted.counts[they] = posted.count * (mixed(drawn.words[11], they * 64 + me) % 3);
+    }
+  call.uniform = agrees || drawn.below(12, 12) == 0;
+  call.failure_info = static_cast<ucft_failure_info_t>(drawn.below(13, 5) == 0 ? 1 + drawn.below(13, 2) : 0);
+  posted.options.uniform = call.uniform;
+  posted.options.failure_info = call.failure_info;
+  if (!is_rooted(call.kind))
+    posted.options.first_root = static_cast<std::int32_t>(drawn.below(14, static_cast<std::uint64_t>(on.size)));
+  if (call.kind == Kind::broadcast) {
+    posted.options.tree = static_cast<ucft_tree_t>(drawn.below(14, 8));
+    posted.options.correction = static_cast<ucft_correction_t>(drawn.below(15, 5));
+  }
+  posted.missing.resize(static_cast<std::size_t>(on.size));
+  posted.result.missing_capacity = on.size;
+  fill(drawn, step, posted, on);
+  return posted;
+}
+
+namespace {
+
+std::uint64_t words_of(std::uint64_t count, ucft_dtype_t dtype) { return count * judge::bytes_of(dtype) / 8 + 2; }
+
+}  // namespace
+
+// Memory, what this rank gives, and what stands where its result goes.
+void RandomCalls::fill(const Drawn& drawn, int step, Posted& posted, const Communicator& on) const {
+  Call& call = posted.call;
+  const ucft_dtype_t dtype = call.dtype;
+  const bool is_root = call.root == on.rank;
+  const auto count_of = [&](const std::vector<std::uint64_t>& counts, std::int32_t rank) {
+    return counts.empty() ? posted.count : counts[static_cast<std::size_t>(rank)];
+  };
+  const std::vector<std::uint64_t>& send_counts = call.kind == Kind::alltoall ? posted.send_counts : posted.counts;
+  const bool gives = call.kind != Kind::barrier && (call.kind != Kind::broadcast || is_root) &&
+                     (call.kind != Kind::scatter || is_root);
+  std::vector<std::uint64_t> given;  // lengths
+  if (gives && gives_shares(call.kind))
+    for (std::int32_t rank = 0; rank < on.size; ++rank) given.push_back(count_of(send_counts, rank));
+  else if (gives)
+    given.push_back(gets_blocks(call.kind) ? count_of(posted.counts, on.rank) : posted.count);
+  const std::uint64_t all_given = std::accumulate(given.begin(), given.end(), std::uint64_t{0});
+  std::uint64_t all_got = 0;
+  if (gets_blocks(call.kind))
+    for (std::int32_t rank = 0; rank < on.size; ++rank) all_got += count_of(posted.counts, rank);
+  else if (call.kind != Kind::barrier)
+    all_got = call.kind == Kind::reduce_scatter && posted.in_place ? all_given
+              : gives_shares(call.kind)                            ? count_of(posted.counts, on.rank)
+                                                                   : posted.count;
+  posted.in.assign(words_of(all_given, dtype), hole);
+  posted.out.assign(words_of(all_got, dtype), hole);
+  for (std::uint64_t i = 0; i < all_given; ++i) {
+    std::uint64_t number =
+        mixed(drawn.words[15] + static_cast<std::uint64_t>(step) * 1000003 + i, static_cast<std::uint64_t>(rank_));
+    number = call.op == UCFT_PROD ? 1 + number % 2 : number % 100;
+    put(posted.in.data(), i, number, dtype);
+  }
+  const auto* const in = reinterpret_cast<const char*>(posted.in.data());
+  std::uint64_t place = 0;
+  for (const std::uint64_t each : given) {
+    call.given.push_back(judge::block_of(in + place * judge::bytes_of(dtype), each, dtype));
+    place += each;
+  }
+  // In place: the input stands where the result goes; of a scatter nothing is written at the root.
+  const bool is_block = call.kind == Kind::allgather || call.kind == Kind::gather;
+  if (posted.in_place && call.kind != Kind::scatter)
+    std::memcpy(reinterpret_cast<char*>(posted.out.data()) +
+                    (is_block ? posted.counts.empty() ? posted.count * static_cast<std::uint64_t>(on.rank)
+                                                      : sum_before(posted.counts, on.rank)
+                              : 0) *
+                        judge::bytes_of(dtype),
+                in, all_given * judge::bytes_of(dtype));
+  if (call.kind == Kind::broadcast && is_root) posted.out = posted.in;
+  note_places(posted, call.before);
+}
+
+void RandomCalls::note_places(Posted& posted, std::vector<Block>& blocks) const {
+  const Call& call = posted.call;
+  const bool is_root = call.root == call.rank;
+  blocks.clear();
+  if (call.kind == Kind::barrier || (call.kind == Kind::scatter && posted.in_place)) return;
+  if ((call.kind == Kind::reduce || call.kind == Kind::gather) && !is_root) return;
+  std::vector<std::uint64_t> lengths;
+  if (gets_blocks(call.kind))
+    for (std::int32_t rank = 0; rank < call.size; ++rank)
+      lengths.push_back(posted.counts.empty() ? posted.count : posted.counts[static_cast<std::size_t>(rank)]);
+  else
+    lengths.push_back(gives_shares(call.kind) && !posted.counts.empty()
+                          ? posted.counts[static_cast<std::size_t>(call.rank)]
+                          : posted.count);
+  std::uint64_t place = 0;
+  for (const std::uint64_t each : lengths) {
+    blocks.push_back(judge::block_of(
+        reinterpret_cast<const char*>(posted.out.data()) + place * judge::bytes_of(call.dtype), each, call.dtype));
+    place += each;
+  }
+}
+
+ucft_status_t RandomCalls::call(Posted& posted, ucft_comm_h on) const {
+  const Call& c = posted.call;
+  const void* const in = posted.in_place ? UCFT_IN_PLACE : posted.in.data();
+  void* const out = posted.out.data();
+  const std::uint64_t* const counts = posted.counts.empty() ? nullptr : posted.counts.data();
+  const ucft_coll_options_t* const how = &posted.options;
+  posted.result.missing = posted.missing.data();
+  ucft_result_t* const result = &posted.result;
+  switch (c.kind) {
+    case Kind::allreduce: return ucft_allreduce(on, in, out, posted.count, c.dtype, c.op, how, result);
+    case Kind::reduce: return ucft_reduce(on, in, out, posted.count, c.dtype, c.op, c.root, how, result);
+    case Kind::broadcast: return ucft_broadcast(on, out, posted.count, c.dtype, c.root, how, result);
+    case Kind::scan: return ucft_scan(on, in, out, posted.count, c.dtype, c.op, how, result);
+    case Kind::exscan: return ucft_exscan(on, in, out, posted.count, c.dtype, c.op, how, result);
+    case Kind::allgather:
+      return counts == nullptr ? ucft_allgather(on, in, out, posted.count, c.dtype, how, result)
+                               : ucft_allgatherv(on, in, out, counts, nullptr, c.dtype, how, result);
+    case Kind::gather:
+      return counts == nullptr ? ucft_gather(on, in, out, posted.count, c.dtype, c.root, how, result)
+                               : ucft_gatherv(on, in, out, counts, nullptr, c.dtype, c.root, how, result);
+    case Kind::reduce_scatter:
+      return counts == nullptr ? ucft_reduce_scatter(on, in, out, posted.count, c.dtype, c.op, how, result)
+                               : ucft_reduce_scatterv(on, in, out, counts, c.dtype, c.op, how, result);
+    case Kind::scatter: {
+      void* const to = posted.in_place ? const_cast<void*>(UCFT_IN_PLACE) : out;
+      return counts == nullptr ? ucft_scatter(on, posted.in.data(), to, posted.count, c.dtype, c.root, how, result)
+                               : ucft_scatterv(on, posted.in.data(), to, counts, c.dtype, c.root, how, result);
+    }
+    case Kind::alltoall:
+      return counts == nullptr ? ucft_alltoall(on, in, out, posted.count, c.dtype, how, result)
+                               : ucft_alltoallv(on, in, posted.send_counts.data(), nullptr, out, counts, nullptr,
+                                                c.dtype, how, result);
+    case Kind::agree: return ucft_agree(on, posted.out.data(), how, result);
+    default: return ucft_barrier(on, how, result);
+  }
+}
+
+ucft_status_t RandomCalls::init(Posted& posted, ucft_comm_h on) const {
+  const Call& c = posted.call;
+  const void* const in = posted.in_place ? UCFT_IN_PLACE : posted.in.data();
+  void* const out = posted.out.data();
+  const std::uint64_t* const counts = posted.counts.empty() ? nullptr : posted.counts.data();
+  const ucft_coll_options_t* const how = &posted.options;
+  const ucft_operator_t op = UCFT_OPERATOR_INIT(c.op);
+  posted.result.missing = posted.missing.data();
+  ucft_request_h* const to = &posted.request;
+  switch (c.kind) {
+    case Kind::allreduce: return ucft_allreduce_init(on, in, out, posted.count, c.dtype, &op, how, to);
+    case Kind::reduce: return ucft_reduce_init(on, in, out, posted.count, c.dtype, &op, c.root, how, to);
+    case Kind::broadcast: return ucft_broadcast_init(on, out, posted.count, c.dtype, c.root, how, to);
+    case Kind::scan: return ucft_scan_init(on, in, out, posted.count, c.dtype, &op, how, to);
+    case Kind::exscan: return ucft_exscan_init(on, in, out, posted.count, c.dtype, &op, how, to);
+    case Kind::allgather:
+      return counts == nullptr ? ucft_allgather_init(on, in, out, posted.count, c.dtype, how, to)
+                               : ucft_allgatherv_init(on, in, out, counts, nullptr, c.dtype, how, to);
+    case Kind::gather:
+      return counts == nullptr ? ucft_gather_init(on, in, out, posted.count, c.dtype, c.root, how, to)
+                               : ucft_gatherv_init(on, in, out, counts, nullptr, c.dtype, c.root, how, to);
+    case Kind::reduce_scatter:
+      return counts == nullptr ? ucft_reduce_scatter_init(on, in, out, posted.count, c.dtype, &op, how, to)
+                               : ucft_reduce_scatterv_init(on, in, out, counts, c.dtype, &op, how, to);
+    case Kind::scatter: {
+      void* const own = posted.in_place ? const_cast<void*>(UCFT_IN_PLACE) : out;
+      return counts == nullptr ? ucft_scatter_init(on, posted.in.data(), own, posted.count, c.dtype, c.root, how, to)
+                               : ucft_scatterv_init(on, posted.in.data(), own, counts, c.dtype, c.root, how, to);
+    }
+    case Kind::alltoall:
+      return counts == nullptr ? ucft_alltoall_init(on, in, out, posted.count, c.dtype, how, to)
+                               : ucft_alltoallv_init(on, in, posted.send_counts.data(), nullptr, out, counts, nullptr,
+                                                     c.dtype, how, to);
+    default: return ucft_barrier_init(on, how, to);
+  }
+}
+
+void RandomCalls::end(Posted& posted, ucft_status_t status) {
+  Call& call = posted.call;
+  call.status = status;
+  call.contributors = posted.result.contributors;
+  if (status == UCFT_OK && posted.result.missing_count >= 0)
+    call.missing.emplace(posted.missing.begin(), posted.missing.begin() + posted.result.missing_count);
+  note_places(posted, call.got);
+  if (posted.out.back() != hole || (!posted.in.empty() && posted.in.back() != hole))
+    wrong("{} {}: written behind its memory", judge::name_of(call.kind), posted.number);
+  recorder_.has_ended(posted.number, call);
+  is_out_ |= status == UCFT_ERR_EXCLUDED || status == UCFT_ERR_PARTITION;
+}
+
+}  // namespace ucft::detail::test

@@ -1,0 +1,80 @@
+// A program of random calls of the whole API, the same on all ranks, drawn by a seed. It writes down what it calls and
+// what it gets, for the judge.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "simulator/judge/history.hpp"
+#include "simulator/judge/recorder.hpp"
+#include "ucft/ucft.h"
+
+namespace ucft::detail::test {
+
+// Of one step, drawn by all ranks alike before any of it happens. So ranks stay in step, whatever each has met.
+struct Drawn {
+  explicit Drawn(std::mt19937_64& random);
+  std::uint64_t below(std::size_t which, std::uint64_t end) const { return words[which % std::size(words)] % end; }
+
+  std::uint64_t words[16];
+};
+
+class RandomCalls {
+ public:
+  // Of the job that the context is of. all: a communicator of all of its ranks.
+  RandomCalls(std::uint64_t seed, ucft_context_h context, ucft_comm_h all, judge::Recorder& recorder);
+
+  // So many steps, then it leaves the job. Less: the rank leaves before, or is out.
+  void run(int steps);
+
+ private:
+  struct Communicator {
+    std::string name;
+    ucft_comm_h handle = UCFT_COMM_NULL;  // this rank is not in it
+    std::int32_t rank = 0, size = 0;
+    bool is_there() const { return handle != UCFT_COMM_NULL; }
+  };
+  // A collective from its post to its end, with its memory.
+  struct Posted {
+    judge::Call call;
+    std::size_t number = 0;
+    std::vector<std::uint64_t> in, out;  // as memory; one word more than is needed
+    std::vector<std::uint64_t> counts;   // of the ranks; empty: all have the same
+    std::uint64_t count = 0;
+    bool in_place = false;
+    ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+    std::vector<std::int32_t> missing;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    ucft_request_h request = UCFT_REQUEST_NULL;
+    // Of alltoallv.
+    std::vector<std::uint64_t> send_counts;
+  };
+
+  bool take_step(const Drawn& drawn, int step);
+  void blocking(const Drawn& drawn, int step, Communicator& on);
+  void several(const Drawn& drawn, int step, Communicator& on);
+  void split(const Drawn& drawn, int step, std::size_t which);
+  void close(std::size_t which);
+  void messages(const Drawn& drawn, int step, Communicator& on);
+  void leave_job();
+
+  Posted prepare(const Drawn& drawn, int step, const Communicator& on, bool is_blocking) const;
+  void fill(const Drawn& drawn, int step, Posted& posted, const Communicator& on) const;
+  void note_places(Posted& posted, std::vector<judge::Block>& blocks) const;
+  ucft_status_t call(Posted& posted, ucft_comm_h on) const;
+  ucft_status_t init(Posted& posted, ucft_comm_h on) const;
+  void end(Posted& posted, ucft_status_t status);
+
+  std::mt19937_64 common_, own_;
+  ucft_context_h context_;
+  judge::Recorder& recorder_;
+  std::vector<Communicator> communicators_;
+  std::int32_t rank_ = 0, size_ = 0;  // in the job
+  bool is_out_ = false, has_left_ = false;
+};
+
+}  // namespace ucft::detail::test
