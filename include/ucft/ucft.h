@@ -239,9 +239,9 @@ UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, 
 /* Leaves the job, at any time: "left" is not "failed". Destroys the communicators that are left. All requests must be
  * complete, else UCFT_ERR_STATE.
  * Operations that this rank has not posted complete without it on the others, and their `missing` names it.
- * On one host it waits for no other rank; after quorum allreduces for at most 1 s. Between hosts it waits until each
- * live rank has finished what this one has posted: normally some milliseconds, at most 3 s. If a link is cut just
- * then, its last messages get up to 4 s more. */
+ * On one host it waits for no other rank; after quorum allreduces of a communicator for at most 5 s, until ranks that
+ * are there have the results. Between hosts it waits until each live rank has finished what this one has posted:
+ * normally some milliseconds, at most 3 s. If a link is cut just then, its last messages get up to 4 s more. */
 UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
 /* This rank's number in the job, 0 .. size - 1; and how many ranks the job was started with. */
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);

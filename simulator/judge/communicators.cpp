@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace ucft::judge {
 namespace {
@@ -25,16 +26,18 @@ void take_members(const RankHistory& history, std::map<std::string, Communicator
 }
 
 void take_calls(const RankHistory& history, std::map<std::string, Communicator>& all) {
-  std::map<std::string, std::size_t> next;
+  std::map<std::pair<std::string, bool>, std::size_t> next;
   for (const Call& call : history.calls) {
     const auto found = all.find(call.communicator);
-    if (!is_collective(call.kind) || found == all.end()) continue;
+    const bool is_quorum = call.kind == Kind::quorum;
+    if ((!is_quorum && !is_collective(call.kind)) || found == all.end()) continue;
     Communicator& on = found->second;
     if (call.rank < 0 || call.rank >= on.size()) continue;
-    const std::size_t number = next[call.communicator]++;
-    while (on.collectives.size() <= number)
-      on.collectives.push_back({on.collectives.size(), std::vector<const Call*>(on.members.size(), nullptr)});
-    on.collectives[number].calls[static_cast<std::size_t>(call.rank)] = &call;
+    std::vector<Instance>& instances = is_quorum ? on.quorums : on.collectives;
+    const std::size_t number = next[{call.communicator, is_quorum}]++;
+    while (instances.size() <= number)
+      instances.push_back({instances.size(), std::vector<const Call*>(on.members.size(), nullptr)});
+    instances[number].calls[static_cast<std::size_t>(call.rank)] = &call;
   }
 }
 

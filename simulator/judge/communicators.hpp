@@ -28,6 +28,7 @@ struct Communicator {
   std::vector<std::int32_t> members;  // the rank in the job; -1: it died before it wrote that it was in
   bool reads_memory = false;          // all members read each other's memory
   std::vector<Instance> collectives;
+  std::vector<Instance> quorums;  // ordered among themselves
   std::int32_t size() const { return static_cast<std::int32_t>(members.size()); }
 };
 
@@ -35,7 +36,8 @@ struct Communicator {
 std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job);
 
 inline bool is_collective(Kind kind) {
-  return kind != Kind::leave && kind != Kind::destroy && kind != Kind::send && kind != Kind::receive;
+  return kind != Kind::quorum && kind != Kind::leave && kind != Kind::destroy && kind != Kind::send &&
+         kind != Kind::receive;
 }
 
 }  // namespace ucft::judge

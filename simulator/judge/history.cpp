@@ -16,9 +16,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kind_names[] = {"allreduce", "reduce",   "broadcast", "allgather", "gather",  "reduce_scatter",
-                                      "scatter",   "alltoall", "scan",      "exscan",    "barrier", "agree",
-                                      "split",     "dup",      "leave",     "destroy",   "send",    "receive"};
+constexpr const char* kind_names[] = {"allreduce",      "reduce",  "broadcast", "allgather", "gather",
+                                      "reduce_scatter", "scatter", "alltoall",  "scan",      "exscan",
+                                      "barrier",        "agree",   "split",     "dup",       "leave",
+                                      "destroy",        "send",    "receive",   "quorum"};
 
 Kind kind_of(const std::string& name) {
   const auto* const found = std::ranges::find(kind_names, name);
@@ -86,6 +87,7 @@ void take_begin(const Json& line, Call& call) {
   take(line, "failure_info", call.failure_info);
   take(line, "colour", call.colour);
   take(line, "key", call.key);
+  take(line, "quorum", call.quorum);
   take_blocks(line, "given", call.given);
   take_blocks(line, "before", call.before);
   call.began_at = line.at("at");
@@ -95,6 +97,8 @@ void take_end(const Json& line, Call& call) {
   call.status = line.at("status").get<ucft_status_t>();
   take(line, "contributors", call.contributors);
   if (line.contains("missing")) call.missing = line["missing"].get<std::vector<std::int32_t>>();
+  take(line, "late", call.late);
+  take(line, "is_late", call.is_late);
   take_blocks(line, "got", call.got);
   take(line, "made", call.made);
   take(line, "made_rank", call.made_rank);
@@ -191,6 +195,7 @@ std::string line_of_call(std::size_t number, const Call& call) {
   put(line, "failure_info", call.failure_info, usual.failure_info);
   put(line, "colour", call.colour, usual.colour);
   put(line, "key", call.key, usual.key);
+  put(line, "quorum", call.quorum, usual.quorum);
   put_blocks(line, "given", call.given);
   put_blocks(line, "before", call.before);
   return line.dump();
@@ -201,6 +206,8 @@ std::string line_of_end(std::size_t number, const Call& call) {
   Json line{{"end", number}, {"status", call.status}, {"at", call.ended_at}};
   put(line, "contributors", call.contributors, usual.contributors);
   if (call.missing) line["missing"] = *call.missing;
+  put(line, "late", call.late, usual.late);
+  put(line, "is_late", call.is_late, usual.is_late);
   put_blocks(line, "got", call.got);
   put(line, "made", call.made, usual.made);
   put(line, "made_rank", call.made_rank, usual.made_rank);

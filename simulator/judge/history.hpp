@@ -56,7 +56,8 @@ enum class Kind : std::uint8_t {
   leave,    // a communicator
   destroy,  // the context: it leaves the job
   send,
-  receive
+  receive,
+  quorum  // an allreduce with a quorum
 };
 const char* name_of(Kind kind);
 
@@ -73,14 +74,17 @@ struct Call {
   bool uniform = false;
   ucft_failure_info_t failure_info = UCFT_FAILURE_INFO_LIST;
   std::int32_t colour = 0, key = 0;  // of split
-  std::vector<Block> given;          // of scatter (at its root), alltoall and reduce_scatter: one for each rank
-  std::vector<Block> before;         // what stood where results go: blocks as in `got`
+  std::int32_t quorum = 0;
+  std::vector<Block> given;   // of scatter (at its root), alltoall and reduce_scatter: one for each rank
+  std::vector<Block> before;  // what stood where results go: blocks as in `got`
   std::int64_t began_at = 0;
 
   std::int64_t ended_at = -1;  // -1: it has not
   ucft_status_t status = UCFT_INPROGRESS;
   std::uint32_t contributors = 0;
   std::optional<std::vector<std::int32_t>> missing;  // nothing: not known
+  std::vector<std::int32_t> late;                    // of quorum
+  bool is_late = false;
   std::vector<Block> got;  // of allgather, gather (at its root) and alltoall: one for each rank; also after an error
   std::string made;        // of split and dup: the name of the communicator; empty: none
   std::int32_t made_rank = -1, made_size = 0;

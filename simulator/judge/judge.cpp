@@ -60,15 +60,16 @@ bool is_from_root(Kind kind) { return kind == Kind::broadcast || kind == Kind::s
 bool is_to_root(Kind kind) { return kind == Kind::reduce || kind == Kind::gather; }
 bool is_scan(Kind kind) { return kind == Kind::scan || kind == Kind::exscan; }
 bool combines(Kind kind) {
-  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter || kind == Kind::agree ||
-         is_scan(kind);
+  return kind == Kind::allreduce || kind == Kind::quorum || kind == Kind::reduce || kind == Kind::reduce_scatter ||
+         kind == Kind::agree || is_scan(kind);
 }
 bool has_blocks(Kind kind) { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
 bool makes(Kind kind) { return kind == Kind::split || kind == Kind::dup; }
 
 // All survivors have the same bits.
 bool has_same_bits(Kind kind) {
-  return kind == Kind::allreduce || kind == Kind::broadcast || kind == Kind::allgather || kind == Kind::agree;
+  return kind == Kind::allreduce || kind == Kind::quorum || kind == Kind::broadcast || kind == Kind::allgather ||
+         kind == Kind::agree;
 }
 // The block that a rank gives to rank `to`.
 const Block* given_to(const Call& giver, Rank to) {
@@ -114,7 +115,10 @@ class Collective {
   const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
   bool survives(Rank rank) const { return is_known(rank) && fate_of_member(rank).survives; }
   Rank f() const { return first_.f >= 0 ? first_.f : job_.front().f; }
-  bool is_uniform() const { return on_.reads_memory || first_.uniform || first_.kind == Kind::agree; }
+  bool is_quorum() const { return first_.kind == Kind::quorum; }
+  bool is_uniform() const {
+    return is_quorum() ? false : on_.reads_memory || first_.uniform || first_.kind == Kind::agree;
+  }
 
   void violate(const char* rule, Rank rank, const std::string& what) {
     violations_.push_back({rule, std::string(name_of(first_.kind)) + " " + std::to_string(instance_.number) + " of " +
@@ -149,6 +153,9 @@ class Collective {
     const Call& call = *call_of(rank);
     switch (call.status) {
       case UCFT_OK: return;
+      case UCFT_ERR_LATE:
+        if (!is_quorum()) violate("status", rank, "LATE without a quorum");
+        return;
       case UCFT_ERR_ROOT_FAILED:
         if (!is_rooted(call.kind)) return violate("status", rank, "ROOT_FAILED of a call without a root");
         if (survives(call.root) && call_of(call.root) != nullptr)
@@ -207,15 +214,36 @@ class Collective {
     if (!std::ranges::is_sorted(missing) || std::ranges::adjacent_find(missing) != missing.end() ||
         (!missing.empty() && (missing.front() < 0 || missing.back() >= end)))
       return violate("agreement", rank, "missing is no list of ranks: " + list_of(missing));
-    if (static_cast<Rank>(call.contributors) + static_cast<Rank>(missing.size()) != end)
+    if (is_quorum()) judge_late(rank);
+    if (static_cast<Rank>(call.contributors) + static_cast<Rank>(missing.size() + call.late.size()) != end)
       violate("agreement", rank, std::to_string(call.contributors) + " contributors, and missing " + list_of(missing));
     for (const Rank each : missing) {
-      if (has(survivors_, each)) violate("completeness", rank, "survivor " + std::to_string(each) + " is missing");
+      if (has(survivors_, each) && !may_lack(each, call))
+        violate("completeness", rank, "survivor " + std::to_string(each) + " is missing");
       if (!is_known(each) || has(absent_, each)) continue;
       const Fate& fate = fate_of_member(each);
       if (fate.out_at < 0 && fate.last_at > call.ended_at)
         violate("completeness", rank, "rank " + std::to_string(each) + " is missing, and lived on");
     }
+  }
+
+  // A root may lack the value of a rank that has left right behind it, if another one died.
+  bool may_lack(Rank rank, const Call& call) const {
+    const bool any_died = std::ranges::any_of(fates_, [](const Fate& each) { return !each.survives; });
+    return is_to_root(call.kind) && any_died && has_left(job_[at(on_.members[at(rank)])], on_.name, call.ended_at);
+  }
+
+  // All that have died may have been among those that the quorum was of.
+  void judge_late(Rank rank) {
+    const Call& call = *call_of(rank);
+    if (call.is_late != has(call.late, rank)) violate("quorum", rank, "is_late is not what `late` says");
+    for (const Rank each : call.late)
+      if (each < 0 || each >= on_.size() || has(*call.missing, each))
+        violate("quorum", rank, "rank " + std::to_string(each) + " is late and missing, or no rank");
+    Rank gone = static_cast<Rank>(absent_.size());
+    for (Rank each = 0; each < on_.size(); ++each) gone += !survives(each);
+    if (static_cast<Rank>(call.contributors) + gone < std::min(call.quorum, on_.size()))
+      violate("quorum", rank, std::to_string(call.contributors) + " contributors are no quorum");
   }
 
   // ---- values ---------------------------------------------------------------------------------------------------
@@ -227,7 +255,9 @@ class Collective {
     if (!combines(call.kind)) return;
     if (call.got.size() != 1) return violate("program", rank, "has not one result");
     if (call.missing) {
-      if (const std::string what = not_combined_of(rank, *call.missing); !what.empty()) violate("values", rank, what);
+      Ranks without = *call.missing;
+      without.insert(without.end(), call.late.begin(), call.late.end());
+      if (const std::string what = not_combined_of(rank, without); !what.empty()) violate("values", rank, what);
       return;
     }
     // The number of contributors alone: some set of so many has to fit.
@@ -322,6 +352,7 @@ class Collective {
   // Empty: the results agree, as far as they have to.
   std::string difference(Rank one, Rank other) const {
     const Call &a = *call_of(one), &b = *call_of(other);
+    if (is_quorum() && (a.status == UCFT_ERR_LATE || b.status == UCFT_ERR_LATE)) return {};
     if (a.status != b.status) return "another status (" + std::to_string(b.status) + ")";
     if (a.status != UCFT_OK || makes(a.kind)) return {};
     if (is_scan(a.kind)) {
@@ -332,6 +363,7 @@ class Collective {
     }
     if (a.contributors != b.contributors) return "another number of contributors";
     if (a.missing != b.missing) return "other missing ranks";
+    if (a.late != b.late) return "other late ranks";
     if (!has_same_bits(a.kind)) return {};
     if (a.kind != Kind::allgather) return a.got == b.got ? "" : "other bits";
     for (Rank each = 0; each < on_.size(); ++each)
@@ -355,7 +387,7 @@ class Collective {
 
   // A result that is of all survivors is there when all have come.
   void judge_order() {
-    if (is_rooted(first_.kind)) return;
+    if (is_rooted(first_.kind) || is_quorum()) return;
     for (const Rank rank : survivors_) {
       if (call_of(rank)->status != UCFT_OK) continue;
       for (const Rank other : survivors_)
@@ -469,8 +501,9 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
   }
   const std::map<std::string, Communicator> all = communicators_of(job);
   for (const auto& [name, each] : all)
-    for (const Instance& instance : each.collectives)
-      if (instance.any() != nullptr) Collective(job, fates, each, instance, violations).judge();
+    for (const auto* instances : {&each.collectives, &each.quorums})
+      for (const Instance& instance : *instances)
+        if (instance.any() != nullptr) Collective(job, fates, each, instance, violations).judge();
   Messages(job, fates, all, violations).judge();
   return violations;
 }

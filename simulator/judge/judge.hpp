@@ -9,6 +9,7 @@
 //   untouched     memory that is not written stays as it was: after errors, and of missing ranks
 //   f             with at most f failed hosts there is no error
 //   uniform       what a rank had returned that died, the survivors return: in shared memory, and where asked for
+//   quorum        an allreduce with a quorum has so many contributors, and a rank that is late is told so
 //   order         no rank leaves a barrier, or has a sum, before each survivor entered
 // of communicators their members, and of messages that each is received once, in order, as it was sent.
 //

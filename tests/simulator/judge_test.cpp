@@ -115,6 +115,19 @@ class Job {
     of(0).missing.emplace();
     if (dead) of(0).missing = {2};
   }
+  // Of two ranks; rank 2 is late.
+  void add_quorum() {
+    add(Kind::quorum);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+      of(rank).quorum = 2;
+      of(rank).given = {block({rank == 0 ? 1u : rank == 1 ? 10u : 100u})};
+      of(rank).before = {block({7})};
+      of(rank).got = {block({11})};
+      of(rank).late = {2};
+      of(rank).is_late = rank == 2;
+    }
+    set_contributors(2, {});
+  }
   void add_split() {
     add(Kind::split);
     for (std::int32_t rank = 0; rank < 3; ++rank) {
@@ -177,6 +190,7 @@ void add_all(Job& job) {
 TEST(Judge, ARightHistoryIsRight) {
   EXPECT_EQ(rules_of(job_of([](Job& job) {
               add_all(job);
+              job.add_quorum();
               job.add_split();
               job.add_messages();
             })),
@@ -328,6 +342,31 @@ const Lie lies[] = {
        job.of(1).ended_at = 5050;
        job.of(0).ended_at = job.of(2).ended_at = 4000;
      }},
+    {"ARankThatIsInIsLate", "quorum",
+     [](Job& job) {
+       job.add_quorum();
+       job.of(1).is_late = true;
+     }},
+    {"OtherLateRanks", "values agreement",
+     [](Job& job) {
+       job.add_quorum();
+       job.of(0).late.clear();
+       job.of(0).contributors = 3;
+     }},
+    {"NoQuorum", "quorum",
+     [](Job& job) {
+       job.add_quorum();
+       for (std::int32_t rank = 0; rank < 3; ++rank) {
+         job.of(rank).quorum = 3;
+         job.of(rank).is_late = rank == 2;
+       }
+     }},
+    {"LateWithoutAQuorum", "status agreement",
+     [](Job& job) {
+       job.add_allreduce();
+       job.of(2).status = UCFT_ERR_LATE;
+       job.of(2).got = job.of(2).before;
+     }},
     {"OtherSizes", "members",
      [](Job& job) {
        job.add_split();
@@ -436,6 +475,7 @@ TEST(History, IsReadAsItWasWritten) {
   std::filesystem::create_directory(directory);
   Job job(true);
   add_all(job);
+  job.add_quorum();
   job.add_split();
   job.add_messages();
   for (RankHistory& each : job.ranks) {

@@ -52,6 +52,8 @@ class Context {
   std::vector<std::int32_t> hosts_of(const std::vector<std::int32_t>& ranks) const;
   const Spin& spin() const { return spin_; }
   void note_death(std::int32_t rank);
+  // News of deaths and leavers: looked for, and carried out, now.
+  void look_for_departures() { departures_.look_around(Clock::now()); }
   // That rank shall answer from now on also while its program computes.
   void want_answers_of(std::int32_t rank) {
     if (ControlPage* const its = transport_->control_of(rank);

@@ -101,7 +101,7 @@ bool QuorumDriver::on_turn() {
 }
 
 // Its last letters must be in the others' memory before that says that it has left. A rank that does not read it in
-// time may get a result of its own.
+// time may get a result of its own. A rank that has left meanwhile reads none, and is not waited for.
 void QuorumDriver::leave() {
   makes_connections_ = value_.leads();
   value_.leave();
@@ -113,6 +113,7 @@ void QuorumDriver::leave() {
   while (transport.waiting() > 0 && std::chrono::steady_clock::now() < limit) {
     transport.poll();
     transport.ring_doorbells();
+    communicator_.context().look_for_departures();
   }
 }
 

@@ -311,6 +311,30 @@ TEST(HostScenario, ACommunicatorThatIsMadeWhenOthersHaveLeftIt) {
   EXPECT_EQ(what_is_wrong(plan, run_job(plan), {}), "");
 }
 
+// Rank 1 was late, and has left the job. Rank 0 has not heard of that when it leaves, and tells it the long result. It
+// waits for nobody to read that: its limit of 5 s is for ranks that live.
+RANKS(the_last_to_leave) {
+  if (rank_ == 0) add(0, 5000, with_quorum(1));
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  if (rank_ == 1) return;
+  for (std::int32_t state = 0; state != UCFT_RANK_LEFT && state != UCFT_RANK_UNKNOWN;) {
+    ucft_rank_sight_t sights[2] = {UCFT_RANK_SIGHT_INIT, UCFT_RANK_SIGHT_INIT};
+    std::int32_t count = 2;
+    check(ucft_comm_look(comm, sights, &count), "look");
+    state = sights[1].state;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  check(ucft_comm_destroy(comm), "destroy");
+  if (std::chrono::steady_clock::now() - begin >= std::chrono::seconds(5)) wrong("it has waited for one that has left");
+}
+
+TEST(HostScenario, ARankThatLeavesWithLongResultsWaitsForNobodyWhoHasLeft) {
+  for (int run = 0; run < 8; ++run) {
+    JobPlan plan{2, the_last_to_leave, {}, {}, over("shm")};
+    EXPECT_EQ(what_is_wrong(plan, run_job(plan), {}), "");
+  }
+}
+
 // a_lead_that_computes MARK: rank 0 leads, and is outside of ucft until the others have decided. Its helper thread
 // hands the lead over, or they would wait for ever.
 RANKS(a_lead_that_computes) {

@@ -29,6 +29,11 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return a ^ a >> 31;
 }
 
+template <class T>
+struct Pair {
+  T first, second;
+};
+
 // Small whole numbers: all sums of floats are exact.
 void put(void* memory, std::uint64_t place, std::uint64_t number, ucft_dtype_t dtype) {
   const auto store = [&](auto value) {
@@ -37,6 +42,11 @@ void put(void* memory, std::uint64_t place, std::uint64_t number, ucft_dtype_t d
   switch (dtype) {
     case UCFT_FLOAT: return store(static_cast<float>(number));
     case UCFT_DOUBLE: return store(static_cast<double>(number));
+    case UCFT_COMPLEX_FLOAT: return store(Pair<float>{static_cast<float>(number), static_cast<float>(number % 7)});
+    case UCFT_COMPLEX_DOUBLE: return store(Pair<double>{static_cast<double>(number), static_cast<double>(number % 7)});
+    case UCFT_INT32_INT32:
+      return store(Pair<std::int32_t>{static_cast<std::int32_t>(number % 5), static_cast<std::int32_t>(number)});
+    case UCFT_BOOL: return store(static_cast<std::uint8_t>(number % 2));
     default: break;
   }
   switch (judge::bytes_of(dtype)) {
@@ -51,6 +61,22 @@ std::uint64_t sum_before(const std::vector<std::uint64_t>& counts, std::int32_t 
   return std::accumulate(counts.begin(), counts.begin() + rank, std::uint64_t{0});
 }
 
+ucft_op_t operator_for(ucft_dtype_t dtype, std::uint64_t number) {
+  constexpr ucft_op_t of_reals[] = {UCFT_SUM, UCFT_SUM, UCFT_MIN, UCFT_MAX, UCFT_PROD, UCFT_AVG, UCFT_SUM_REPRODUCIBLE};
+  constexpr ucft_op_t of_integers[] = {UCFT_SUM,  UCFT_SUM, UCFT_MIN,  UCFT_MAX, UCFT_PROD, UCFT_BAND,
+                                       UCFT_BXOR, UCFT_BOR, UCFT_LAND, UCFT_LOR, UCFT_LXOR};
+  constexpr ucft_op_t of_bool[] = {UCFT_LAND, UCFT_LOR, UCFT_LXOR, UCFT_BOR};
+  switch (dtype) {
+    case UCFT_FLOAT:
+    case UCFT_DOUBLE: return of_reals[number % std::size(of_reals)];
+    case UCFT_BOOL: return of_bool[number % std::size(of_bool)];
+    case UCFT_COMPLEX_FLOAT:
+    case UCFT_COMPLEX_DOUBLE: return UCFT_SUM;
+    case UCFT_INT32_INT32: return number % 2 == 0 ? UCFT_MINLOC : UCFT_MAXLOC;
+    default: return of_integers[number % std::size(of_integers)];
+  }
+}
+
 // Of a rank's shares, one for each rank; else one block.
 bool gives_shares(Kind kind) { return kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall; }
 bool gets_blocks(Kind kind) { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
@@ -58,11 +84,36 @@ bool is_rooted(Kind kind) {
   return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
 }
 bool combines(Kind kind) {
-  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter || kind == Kind::scan ||
-         kind == Kind::exscan;
+  return kind == Kind::allreduce || kind == Kind::quorum || kind == Kind::reduce || kind == Kind::reduce_scatter ||
+         kind == Kind::scan || kind == Kind::exscan;
 }
 
 }  // namespace
+
+RandomCalls::Words::~Words() {
+  if (lends_ != UCFT_CONTEXT_NULL) check(ucft_free(lends_, words_), "free");
+}
+
+void RandomCalls::Words::fill(std::size_t count, std::uint64_t word, ucft_context_h lends) {
+  if (words_ == nullptr) {
+    count_ = count;
+    lends_ = lends;
+    plain_.resize(lends == UCFT_CONTEXT_NULL ? count : 0);
+    words_ = plain_.data();
+    void* memory = nullptr;
+    if (lends != UCFT_CONTEXT_NULL) check(ucft_alloc(lends, count * sizeof word, &memory), "alloc");
+    if (lends != UCFT_CONTEXT_NULL) words_ = static_cast<std::uint64_t*>(memory);
+  }
+  if (count != count_) wrong("{} words, and had {}", count, count_);
+  std::fill_n(words_, count_, word);
+}
+
+void RandomCalls::Words::swap(Words& other) noexcept {
+  plain_.swap(other.plain_);
+  std::swap(lends_, other.lends_);
+  std::swap(words_, other.words_);
+  std::swap(count_, other.count_);
+}
 
 Drawn::Drawn(std::mt19937_64& random) {
   for (std::uint64_t& word : words) word = random();
@@ -87,9 +138,14 @@ void RandomCalls::run(int steps) {
     const Drawn drawn(common_);
     if (!take_step(drawn, step)) break;
     if (step == 0) say_started();
-    if (own_() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own_() % 500));
+    if (own_() % 16 == 0) sleep_for_at_most(500);
+    if (own_() % 500 == 0) stop_for(static_cast<unsigned>(20 + own_() % 200));
   }
   leave_job();
+}
+
+void RandomCalls::sleep_for_at_most(std::uint64_t microseconds) {
+  std::this_thread::sleep_for(std::chrono::microseconds(own_() % microseconds));
 }
 
 bool RandomCalls::take_step(const Drawn& drawn, int step) {
@@ -113,40 +169,55 @@ bool RandomCalls::take_step(const Drawn& drawn, int step) {
 
 void RandomCalls::blocking(const Drawn& drawn, int step, Communicator& on) {
   Posted posted = prepare(drawn, step, on, true);
+  if (posted.call.kind == Kind::quorum && own_() % 4 == 0) sleep_for_at_most(2000);
   posted.number = recorder_.begins(posted.call);
   const ucft_status_t status = call(posted, on.handle);
   end(posted, status);
 }
 
-// In flight together, and waited for in an order of this rank's own.
+// In flight together; sometimes twice, with other data in the same memory.
 void RandomCalls::several(const Drawn& drawn, int step, Communicator& on) {
   std::mt19937_64 random(drawn.words[2]);
   std::vector<Posted> all(2 + drawn.below(3, 4));
-  std::vector<bool> has_failed(all.size(), false);
+  std::vector<Drawn> draws;
   for (Posted& each : all) {
-    each = prepare(Drawn(random), step * 16 + static_cast<int>(&each - all.data()), on, false);
+    each = prepare(draws.emplace_back(random), step * 16 + static_cast<int>(&each - all.data()), on, false);
     check(init(each, on.handle), "init");
+  }
+  for (int posts = drawn.below(5, 4) == 0 ? 2 : 1; posts > 0 && !is_out_; --posts) {
+    post_all(all);
+    wait_for_all(all);
+    for (std::size_t i = 0; i < all.size() && posts > 1; ++i) fill(draws[i], -step * 16 - 1, all[i], on);
+  }
+  for (Posted& each : all) check(ucft_request_free(each.request), "free");
+}
+
+void RandomCalls::post_all(std::vector<Posted>& all) {
+  for (Posted& each : all) {
     each.number = recorder_.begins(each.call);
     ucft_status_t status;
     while ((status = ucft_post(each.request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
-    if (status == UCFT_OK) continue;
-    has_failed[static_cast<std::size_t>(&each - all.data())] = true;
-    end(each, status);
+    each.is_in_flight = status == UCFT_OK;
+    if (!each.is_in_flight) end(each, status);
   }
+}
+
+// In an order of this rank's own.
+void RandomCalls::wait_for_all(std::vector<Posted>& all) {
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::shuffle(order, own_);
   for (const std::size_t which : order) {
-    if (has_failed[which]) continue;
+    Posted& each = all[which];
+    if (!each.is_in_flight) continue;
     ucft_status_t status;
     if (own_() % 2 == 0)
-      status = ucft_wait(all[which].request, UINT64_MAX);
+      status = ucft_wait(each.request, UINT64_MAX);
     else
-      while ((status = ucft_test(all[which].request)) == UCFT_INPROGRESS) {}
-    if (status == UCFT_OK) check(ucft_request_result(all[which].request, &all[which].result), "result");
-    end(all[which], status);
+      while ((status = ucft_test(each.request)) == UCFT_INPROGRESS) {}
+    if (status == UCFT_OK) check(ucft_request_result(each.request, &each.result), "result");
+    end(each, status);
   }
-  for (Posted& each : all) check(ucft_request_free(each.request), "free");
 }
 
 // The new communicator has the same number on all ranks, also on those that are not in it.
@@ -248,25 +319,20 @@ void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
 RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Communicator& on, bool is_blocking) const {
   constexpr Kind kinds[] = {Kind::allreduce, Kind::allreduce,      Kind::reduce,  Kind::broadcast, Kind::allgather,
                             Kind::gather,    Kind::reduce_scatter, Kind::scatter, Kind::alltoall,  Kind::scan,
-                            Kind::exscan,    Kind::barrier,        Kind::agree};
-  constexpr ucft_dtype_t types[] = {UCFT_UINT64, UCFT_DOUBLE, UCFT_FLOAT,  UCFT_INT32, UCFT_INT64,
-                                    UCFT_INT8,   UCFT_UINT8,  UCFT_UINT16, UCFT_INT16, UCFT_UINT32};
-  constexpr ucft_op_t of_reals[] = {UCFT_SUM, UCFT_SUM, UCFT_MIN, UCFT_MAX, UCFT_PROD, UCFT_AVG, UCFT_SUM_REPRODUCIBLE};
-  constexpr ucft_op_t of_integers[] = {UCFT_SUM,  UCFT_SUM, UCFT_MIN,  UCFT_MAX, UCFT_PROD, UCFT_BAND,
-                                       UCFT_BXOR, UCFT_BOR, UCFT_LAND, UCFT_LOR, UCFT_LXOR};
+                            Kind::exscan,    Kind::barrier,        Kind::agree,   Kind::quorum};
+  constexpr ucft_dtype_t types[] = {UCFT_UINT64, UCFT_DOUBLE,        UCFT_FLOAT,          UCFT_INT32,      UCFT_INT64,
+                                    UCFT_INT8,   UCFT_UINT8,         UCFT_UINT16,         UCFT_INT16,      UCFT_UINT32,
+                                    UCFT_BOOL,   UCFT_COMPLEX_FLOAT, UCFT_COMPLEX_DOUBLE, UCFT_INT32_INT32};
   Posted posted;
   Call& call = posted.call;
-  call.kind = kinds[drawn.below(4, std::size(kinds) - !is_blocking)];
+  call.kind = kinds[drawn.below(4, std::size(kinds) - (is_blocking ? 0 : 2))];
   call.communicator = on.name;
   call.rank = on.rank;
   call.size = on.size;
   const bool agrees = call.kind == Kind::agree;
   call.dtype = agrees ? UCFT_UINT64 : types[drawn.below(5, std::size(types))];
   if (agrees) call.op = UCFT_BAND;
-  const bool is_real = call.dtype == UCFT_FLOAT || call.dtype == UCFT_DOUBLE;
-  if (combines(call.kind))
-    call.op =
-        is_real ? of_reals[drawn.below(6, std::size(of_reals))] : of_integers[drawn.below(6, std::size(of_integers))];
+  if (combines(call.kind)) call.op = operator_for(call.dtype, drawn.words[6]);
   if (is_rooted(call.kind)) call.root = static_cast<std::int32_t>(drawn.below(7, static_cast<std::uint64_t>(on.size)));
   const std::uint64_t length = drawn.below(8, 100);
   posted.count = length < 4    ? 0
@@ -276,6 +342,8 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
                                : drawn.below(9, 20000);
   const bool is_root = call.root == on.rank;
   if (agrees) posted.count = 1;
+  const bool is_quorum = call.kind == Kind::quorum;
+  if (is_quorum) call.quorum = static_cast<std::int32_t>(1 + drawn.below(7, static_cast<std::uint64_t>(on.size)));
   posted.in_place = agrees || (drawn.below(10, 3) == 0 && call.kind != Kind::broadcast && call.kind != Kind::barrier &&
                                (!is_rooted(call.kind) || is_root));
   if ((gives_shares(call.kind) || gets_blocks(call.kind)) && drawn.below(11, 3) == 0 &&
@@ -288,9 +356,11 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
       posted.send_counts.push_back(posted.count * (mixed(drawn.words[11], me * 64 + they) % 3));
       posted.counts[they] = posted.count * (mixed(drawn.words[11], they * 64 + me) % 3);
     }
-  call.uniform = agrees || drawn.below(12, 12) == 0;
+  call.uniform = agrees || (!is_quorum && drawn.below(12, 12) == 0);
   call.failure_info = static_cast<ucft_failure_info_t>(drawn.below(13, 5) == 0 ? 1 + drawn.below(13, 2) : 0);
   posted.options.uniform = call.uniform;
+  posted.options.quorum = call.quorum;
+  posted.options.deadline_ns = is_quorum ? static_cast<std::int64_t>(drawn.below(14, 4)) * 100000 : 0;
   posted.options.failure_info = call.failure_info;
   if (!is_rooted(call.kind))
     posted.options.first_root = static_cast<std::int32_t>(drawn.below(14, static_cast<std::uint64_t>(on.size)));
@@ -298,8 +368,10 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
     posted.options.tree = static_cast<ucft_tree_t>(drawn.below(14, 8));
     posted.options.correction = static_cast<ucft_correction_t>(drawn.below(15, 5));
   }
+  posted.is_lent = drawn.below(15, 6) == 0;
   posted.missing.resize(static_cast<std::size_t>(on.size));
-  posted.result.missing_capacity = on.size;
+  posted.late.resize(static_cast<std::size_t>(on.size));
+  posted.result.missing_capacity = posted.result.late_capacity = on.size;
   fill(drawn, step, posted, on);
   return posted;
 }
@@ -334,8 +406,10 @@ void RandomCalls::fill(const Drawn& drawn, int step, Posted& posted, const Commu
     all_got = call.kind == Kind::reduce_scatter && posted.in_place ? all_given
               : gives_shares(call.kind)                            ? count_of(posted.counts, on.rank)
                                                                    : posted.count;
-  posted.in.assign(words_of(all_given, dtype), hole);
-  posted.out.assign(words_of(all_got, dtype), hole);
+  const ucft_context_h lends = posted.is_lent ? context_ : UCFT_CONTEXT_NULL;
+  posted.in.fill(words_of(all_given, dtype), hole, lends);
+  posted.out.fill(words_of(all_got, dtype), hole, lends);
+  call.given.clear();
   for (std::uint64_t i = 0; i < all_given; ++i) {
     std::uint64_t number =
         mixed(drawn.words[15] + static_cast<std::uint64_t>(step) * 1000003 + i, static_cast<std::uint64_t>(rank_));
@@ -357,7 +431,7 @@ void RandomCalls::fill(const Drawn& drawn, int step, Posted& posted, const Commu
                               : 0) *
                         judge::bytes_of(dtype),
                 in, all_given * judge::bytes_of(dtype));
-  if (call.kind == Kind::broadcast && is_root) posted.out = posted.in;
+  if (call.kind == Kind::broadcast && is_root) std::memcpy(posted.out.data(), in, all_given * judge::bytes_of(dtype));
   note_places(posted, call.before);
 }
 
@@ -390,8 +464,10 @@ ucft_status_t RandomCalls::call(Posted& posted, ucft_comm_h on) const {
   const std::uint64_t* const counts = posted.counts.empty() ? nullptr : posted.counts.data();
   const ucft_coll_options_t* const how = &posted.options;
   posted.result.missing = posted.missing.data();
+  posted.result.late = posted.late.data();
   ucft_result_t* const result = &posted.result;
   switch (c.kind) {
+    case Kind::quorum:
     case Kind::allreduce: return ucft_allreduce(on, in, out, posted.count, c.dtype, c.op, how, result);
     case Kind::reduce: return ucft_reduce(on, in, out, posted.count, c.dtype, c.op, c.root, how, result);
     case Kind::broadcast: return ucft_broadcast(on, out, posted.count, c.dtype, c.root, how, result);
@@ -428,6 +504,7 @@ ucft_status_t RandomCalls::init(Posted& posted, ucft_comm_h on) const {
   const ucft_coll_options_t* const how = &posted.options;
   const ucft_operator_t op = UCFT_OPERATOR_INIT(c.op);
   posted.result.missing = posted.missing.data();
+  posted.result.late = posted.late.data();
   ucft_request_h* const to = &posted.request;
   switch (c.kind) {
     case Kind::allreduce: return ucft_allreduce_init(on, in, out, posted.count, c.dtype, &op, how, to);
@@ -461,10 +538,13 @@ void RandomCalls::end(Posted& posted, ucft_status_t status) {
   Call& call = posted.call;
   call.status = status;
   call.contributors = posted.result.contributors;
+  call.missing.reset();
   if (status == UCFT_OK && posted.result.missing_count >= 0)
     call.missing.emplace(posted.missing.begin(), posted.missing.begin() + posted.result.missing_count);
+  call.late.assign(posted.late.begin(), posted.late.begin() + posted.result.late_count);
+  call.is_late = posted.result.is_late != 0;
   note_places(posted, call.got);
-  if (posted.out.back() != hole || (!posted.in.empty() && posted.in.back() != hole))
+  if (posted.out.back() != hole || posted.in.back() != hole)
     wrong("{} {}: written behind its memory", judge::name_of(call.kind), posted.number);
   recorder_.has_ended(posted.number, call);
   is_out_ |= status == UCFT_ERR_EXCLUDED || status == UCFT_ERR_PARTITION;

@@ -38,25 +38,53 @@ class RandomCalls {
     std::int32_t rank = 0, size = 0;
     bool is_there() const { return handle != UCFT_COMM_NULL; }
   };
+  // Words of plain memory, or of ucft_alloc.
+  class Words {
+   public:
+    Words() = default;
+    ~Words();
+    Words(Words&& other) noexcept { swap(other); }
+    Words& operator=(Words&& other) noexcept {
+      swap(other);
+      return *this;
+    }
+    // The same memory again if the number is the same.
+    void fill(std::size_t count, std::uint64_t word, ucft_context_h lends);
+    std::uint64_t* data() const { return words_; }
+    std::size_t size() const { return count_; }
+    std::uint64_t back() const { return words_[count_ - 1]; }
+
+   private:
+    void swap(Words& other) noexcept;
+
+    std::vector<std::uint64_t> plain_;
+    ucft_context_h lends_ = UCFT_CONTEXT_NULL;  // whose memory it is
+    std::uint64_t* words_ = nullptr;
+    std::size_t count_ = 0;
+  };
   // A collective from its post to its end, with its memory.
   struct Posted {
     judge::Call call;
     std::size_t number = 0;
-    std::vector<std::uint64_t> in, out;  // as memory; one word more than is needed
-    std::vector<std::uint64_t> counts;   // of the ranks; empty: all have the same
+    Words in, out;                      // one word more than is needed
+    std::vector<std::uint64_t> counts;  // of the ranks; empty: all have the same
     std::uint64_t count = 0;
-    bool in_place = false;
+    bool in_place = false, is_lent = false;
     ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
-    std::vector<std::int32_t> missing;
+    std::vector<std::int32_t> missing, late;
     ucft_result_t result = UCFT_RESULT_INIT;
     ucft_request_h request = UCFT_REQUEST_NULL;
+    bool is_in_flight = false;
     // Of alltoallv.
     std::vector<std::uint64_t> send_counts;
   };
 
+  void sleep_for_at_most(std::uint64_t microseconds);
   bool take_step(const Drawn& drawn, int step);
   void blocking(const Drawn& drawn, int step, Communicator& on);
   void several(const Drawn& drawn, int step, Communicator& on);
+  void post_all(std::vector<Posted>& all);
+  void wait_for_all(std::vector<Posted>& all);
   void split(const Drawn& drawn, int step, std::size_t which);
   void close(std::size_t which);
   void messages(const Drawn& drawn, int step, Communicator& on);
