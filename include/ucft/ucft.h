@@ -282,8 +282,9 @@ UCFT_API ucft_status_t ucft_comm_dup(ucft_comm_h comm, ucft_comm_h* copy);
 /* One communicator per colour, with ranks ordered by (key, old rank). Collective. A rank with colour < 0 gets none
  * (*part = UCFT_COMM_NULL). */
 UCFT_API ucft_status_t ucft_comm_split(ucft_comm_h comm, int32_t colour, int32_t key, ucft_comm_h* part);
-/* Leaves the communicator, as ucft_context_destroy leaves the job. Local: it waits for no other rank, and ranks may do
- * it in any order. All requests must be complete, else UCFT_ERR_STATE. */
+/* Leaves the communicator, as ucft_context_destroy leaves the job. Local: it waits for no other rank, but as
+ * ucft_context_destroy does after quorum allreduces. Ranks may do it in any order. All requests must be complete, else
+ * UCFT_ERR_STATE. */
 UCFT_API ucft_status_t ucft_comm_destroy(ucft_comm_h comm);
 /* This rank's number in comm, 0 .. size - 1; and how many ranks comm was made of, with those that have failed since. */
 UCFT_API ucft_status_t ucft_comm_rank(ucft_comm_h comm, int32_t* rank);

@@ -160,6 +160,7 @@ class Collective {
         if (!is_rooted(call.kind)) return violate("status", rank, "ROOT_FAILED of a call without a root");
         if (survives(call.root) && call_of(call.root) != nullptr)
           violate("status", rank, "ROOT_FAILED, and its root lives and took part");
+        if (lived_on(call.root, call.ended_at)) violate("status", rank, "ROOT_FAILED, and its root lived on");
         return;
       case UCFT_ERR_TOO_MANY_FAILURES:
         // A barrier is behind a uniform call between hosts, and its error is the call's.
@@ -174,9 +175,9 @@ class Collective {
     }
   }
 
-  // Hosts of which all members had failed by then. One that is not known counts for itself.
+  // Hosts of which a member had failed by then, and none that takes part lived. One that is unknown counts for itself.
   Rank failed_hosts(std::int64_t until) const {
-    std::map<Rank, bool> lives;
+    std::set<Rank> failed, lives;
     Rank unknown = 0;
     for (Rank rank = 0; rank < on_.size(); ++rank) {
       if (!is_known(rank)) {
@@ -184,10 +185,15 @@ class Collective {
         continue;
       }
       const Fate& fate = fate_of_member(rank);
-      const bool has_failed = !fate.survives && fate.last_at <= until;
-      lives[job_[at(on_.members[at(rank)])].host] |= !has_failed;
+      const bool has_failed = !fate.survives && (fate.out_at >= 0 || fate.last_at <= until);
+      const Rank host = job_[at(on_.members[at(rank)])].host;
+      if (has_failed)
+        failed.insert(host);
+      else if (call_of(rank) != nullptr)  // else it has left
+        lives.insert(host);
     }
-    return unknown + static_cast<Rank>(std::ranges::count_if(lives, [](const auto& each) { return !each.second; }));
+    for (const Rank host : lives) failed.erase(host);
+    return unknown + static_cast<Rank>(failed.size());
   }
 
   // Promise 7, with its exceptions.
@@ -218,11 +224,10 @@ class Collective {
     if (static_cast<Rank>(call.contributors) + static_cast<Rank>(missing.size() + call.late.size()) != end)
       violate("agreement", rank, std::to_string(call.contributors) + " contributors, and missing " + list_of(missing));
     for (const Rank each : missing) {
-      if (has(survivors_, each) && !may_lack(each, call))
+      if (has(survivors_, each) && !may_lack(each, call) && !decides_alone(rank))
         violate("completeness", rank, "survivor " + std::to_string(each) + " is missing");
       if (!is_known(each) || has(absent_, each)) continue;
-      const Fate& fate = fate_of_member(each);
-      if (fate.out_at < 0 && fate.last_at > call.ended_at)
+      if (lived_on(each, call.ended_at))
         violate("completeness", rank, "rank " + std::to_string(each) + " is missing, and lived on");
     }
   }
@@ -230,7 +235,24 @@ class Collective {
   // A root may lack the value of a rank that has left right behind it, if another one died.
   bool may_lack(Rank rank, const Call& call) const {
     const bool any_died = std::ranges::any_of(fates_, [](const Fate& each) { return !each.survives; });
-    return is_to_root(call.kind) && any_died && has_left(job_[at(on_.members[at(rank)])], on_.name, call.ended_at);
+    return is_to_root(call.kind) && any_died && has_left_by(rank, call.ended_at);
+  }
+  bool has_left_by(Rank rank, std::int64_t by) const {
+    return is_known(rank) && has_left(job_[at(on_.members[at(rank)])], on_.name, by);
+  }
+  // It died later, and had not left.
+  bool lived_on(Rank rank, std::int64_t after) const {
+    if (!is_known(rank) || survives(rank) || has_left_by(rank, after)) return false;
+    const Fate& fate = fate_of_member(rank);
+    return fate.out_at < 0 && fate.last_at > after;
+  }
+  // Of a quorum: all others had left or died, and it had not heard of their result.
+  bool decides_alone(Rank rank) const {
+    const Call& call = *call_of(rank);
+    if (!is_quorum() || call.contributors != 1) return false;
+    for (Rank each = 0; each < on_.size(); ++each)
+      if (each != rank && survives(each) && !has_left_by(each, call.ended_at)) return false;
+    return true;
   }
 
   // All that have died may have been among those that the quorum was of.
@@ -240,6 +262,7 @@ class Collective {
     for (const Rank each : call.late)
       if (each < 0 || each >= on_.size() || has(*call.missing, each))
         violate("quorum", rank, "rank " + std::to_string(each) + " is late and missing, or no rank");
+    if (decides_alone(rank)) return;
     Rank gone = static_cast<Rank>(absent_.size());
     for (Rank each = 0; each < on_.size(); ++each) gone += !survives(each);
     if (static_cast<Rank>(call.contributors) + gone < std::min(call.quorum, on_.size()))
@@ -262,8 +285,8 @@ class Collective {
     }
     // The number of contributors alone: some set of so many has to fit.
     Ranks open;
-    for (const Rank each : dead_)
-      if (each < end_of_contributors(rank)) open.push_back(each);
+    for (Rank each = 0; each < end_of_contributors(rank); ++each)
+      if (has(dead_, each) || (has(survivors_, each) && may_lack(each, call))) open.push_back(each);
     for (std::uint32_t with = 0; with < 1u << std::min<std::size_t>(open.size(), 16); ++with) {
       Ranks missing;
       for (Rank each = 0; each < end_of_contributors(rank); ++each) {
@@ -343,16 +366,29 @@ class Collective {
 
   void judge_together() {
     if (survivors_.empty() || is_to_root(first_.kind)) return;
+    if (is_quorum()) judge_the_late();
     const Rank reference = survivors_.back();  // of a scan the one that knows most
     for (const Rank rank : survivors_)
       if (const std::string what = difference(reference, rank); !what.empty())
         violate("agreement", rank, what + " than rank " + std::to_string(reference));
   }
 
+  // Where nobody dies or leaves: a rank that gets no result is late by the result of another one.
+  void judge_the_late() {
+    const auto is_calm = [&](Rank rank) { return survives(rank) && !has_left_by(rank, call_of(rank)->ended_at); };
+    if (static_cast<Rank>(survivors_.size()) != on_.size() || !std::ranges::all_of(survivors_, is_calm)) return;
+    const auto found = std::ranges::find_if(survivors_, [&](Rank rank) { return call_of(rank)->status == UCFT_OK; });
+    if (found == survivors_.end()) return violate("quorum", -1, "no rank has a result");
+    for (const Rank rank : survivors_)
+      if (call_of(rank)->status == UCFT_ERR_LATE && !has(call_of(*found)->late, rank))
+        violate("quorum", rank, "LATE, and it is in the result");
+  }
+
   // Empty: the results agree, as far as they have to.
   std::string difference(Rank one, Rank other) const {
     const Call &a = *call_of(one), &b = *call_of(other);
     if (is_quorum() && (a.status == UCFT_ERR_LATE || b.status == UCFT_ERR_LATE)) return {};
+    if (decides_alone(one) || decides_alone(other)) return {};
     if (a.status != b.status) return "another status (" + std::to_string(b.status) + ")";
     if (a.status != UCFT_OK || makes(a.kind)) return {};
     if (is_scan(a.kind)) {
@@ -374,6 +410,7 @@ class Collective {
   // The results of ranks that died later.
   void judge_the_dead() {
     if (!is_uniform() || is_to_root(first_.kind) || makes(first_.kind)) return;
+    if (!on_.reads_memory && failed_hosts(INT64_MAX) > f()) return;
     Rank reference = survivors_.empty() ? -1 : survivors_.back();
     for (const Rank rank : dead_) {
       if (!call_of(rank)->has_ended() || call_of(rank)->status == UCFT_ERR_EXCLUDED ||
@@ -433,7 +470,7 @@ class Messages {
     const bool is_send = call.kind == Kind::send, lives = fates_[at(history.rank)].survives;
     if (is_send)
       sent_[{call.communicator, call.rank, call.root, call.tag}].push_back(&call);
-    else if (call.status == UCFT_OK)
+    else if (call.status == UCFT_OK && is_asked_for(call))
       received_[{call.communicator, call.source, call.rank, call.source_tag}].push_back(&call);
     if (lives && !call.has_ended()) violate(call, "ends", "has not ended");
     if (lives && call.has_ended() && call.status != UCFT_OK && call.status != UCFT_ERR_PEER_FAILED)
@@ -443,6 +480,13 @@ class Messages {
     if (peer < 0 || peer >= all_.at(call.communicator).size() || (call.root >= 0 && peer != call.root))
       return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(peer));
     if (lives_in(peer, call)) violate(call, "messages", "PEER_FAILED, and rank " + std::to_string(peer) + " lives");
+  }
+
+  bool is_asked_for(const Call& call) {
+    const bool is = call.source >= 0 && call.source < all_.at(call.communicator).size() &&
+                    (call.root < 0 || call.source == call.root) && call.source_tag == call.tag && !call.got.empty();
+    if (!is) violate(call, "messages", "it is of rank " + std::to_string(call.source) + ", which was not asked for");
+    return is;
   }
 
   bool lives_in(Rank peer, const Call& call) const {

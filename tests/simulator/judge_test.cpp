@@ -393,6 +393,27 @@ const Lie lies[] = {
        job.add_messages();
        job.of(1).got = job.ranks[1].calls.front().got;
      }},
+    {"AMessageOfAnotherTag", "messages",
+     [](Job& job) {
+       job.add_messages();
+       job.of(1).source_tag = 4;
+     }},
+    {"TheRootLivedOn", "status",
+     [](Job& job) {
+       job.add_broadcast();
+       job.kill();
+       job.add(Kind::broadcast, 2);
+       for (std::int32_t rank = 0; rank < 2; ++rank) job.of(rank).status = UCFT_ERR_ROOT_FAILED;
+       job.ranks[2].last_at = 100000;
+     }},
+    {"AllAreLate", "quorum",
+     [](Job& job) {
+       job.add_quorum();
+       for (std::int32_t rank = 0; rank < 3; ++rank) {
+         job.of(rank).status = UCFT_ERR_LATE;
+         job.of(rank).got = job.of(rank).before;
+       }
+     }},
     {"ALiveSourceFails", "messages",
      [](Job& job) {
        job.add_messages();

@@ -97,7 +97,7 @@ void Communicator::leave() {
   has_left_ = true;
   if (gossip_ != nullptr) left_.gossip_from = gossip_->posted();
   if (quorum_ != nullptr) quorum_->leave();
-  engine_->leave(left_.gossip_from);
+  if (!context_.excluded()) engine_->leave(left_.gossip_from);
 }
 
 void Communicator::say_leaves(bool is_gone) {

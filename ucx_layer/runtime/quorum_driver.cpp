@@ -110,11 +110,15 @@ void QuorumDriver::leave() {
   if (!communicator_.is_on_host()) return;
   Transport& transport = communicator_.context().transport();
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while (transport.waiting() > 0 && std::chrono::steady_clock::now() < limit) {
+  Context& context = communicator_.context();
+  while (transport.waiting() > 0 && !context.excluded() && std::chrono::steady_clock::now() < limit) {
     transport.poll();
     transport.ring_doorbells();
-    communicator_.context().look_for_departures();
+    context.look_for_departures();
   }
+  for (Rank rank = 0; rank < communicator_.size(); ++rank)  // it is in no list that is told
+    if (const std::int32_t peer = communicator_.context_rank(rank); context.is_final(peer))
+      communicator_.on_death(peer);
 }
 
 void QuorumDriver::flush() {

@@ -187,7 +187,7 @@ void RandomCalls::several(const Drawn& drawn, int step, Communicator& on) {
   for (int posts = drawn.below(5, 4) == 0 ? 2 : 1; posts > 0 && !is_out_; --posts) {
     post_all(all);
     wait_for_all(all);
-    for (std::size_t i = 0; i < all.size() && posts > 1; ++i) fill(draws[i], -step * 16 - 1, all[i], on);
+    for (std::size_t i = 0; i < all.size() && posts > 1 && !is_out_; ++i) fill(draws[i], -step * 16 - 1, all[i], on);
   }
   for (Posted& each : all) check(ucft_request_free(each.request), "free");
 }

@@ -1,5 +1,5 @@
-// A program of random calls of the whole API, the same on all ranks, drawn by a seed. It writes down what it calls and
-// what it gets, for the judge.
+// A program of random calls of the API, collectives and messages, the same on all ranks, drawn by a seed. It writes
+// down what it calls and what it gets, for the judge.
 #pragma once
 
 #include <cstddef>
