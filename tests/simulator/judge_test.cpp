@@ -148,7 +148,8 @@ class Job {
         call.began_at = 300 + static_cast<std::int64_t>(word);
         call.ended_at = call.began_at + 50;
         call.status = UCFT_OK;
-        (rank == 0 ? call.given : call.got) = {block({word})};
+        std::vector<Block>& data = rank == 0 ? call.given : call.got;
+        data = {block({word})};
         ranks[static_cast<std::size_t>(rank)].calls.push_back(call);
       }
     }
