@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "simulator/judge/kinds.hpp"
+
 namespace ucft::judge {
 namespace {
 

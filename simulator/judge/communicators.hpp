@@ -35,9 +35,4 @@ struct Communicator {
 // By name; "all" is among them.
 std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job);
 
-inline bool is_collective(Kind kind) {
-  return kind != Kind::quorum && kind != Kind::leave && kind != Kind::destroy && kind != Kind::send &&
-         kind != Kind::receive;
-}
-
 }  // namespace ucft::judge

@@ -43,68 +43,73 @@ std::vector<std::uint8_t> bytes_of_hex(const std::string& text) {
   return bytes;
 }
 
-Json json_of(const std::vector<Block>& blocks) {
-  Json all = Json::array();
-  for (const Block& each : blocks) all.push_back({each.count, each.hash, hex(each.sampled)});
-  return all;
+}  // namespace
+
+// Found by nlohmann-json.
+static void to_json(Json& to, const Block& block) { to = {block.count, block.hash, hex(block.sampled)}; }
+static void from_json(const Json& from, Block& block) {
+  block = {from.at(0).get<std::uint64_t>(), from.at(1).get<std::uint64_t>(), bytes_of_hex(from.at(2))};
 }
 
-std::vector<Block> blocks_of(const Json& all) {
-  std::vector<Block> blocks;
-  for (const Json& each : all)
-    blocks.push_back({each.at(0).get<std::uint64_t>(), each.at(1).get<std::uint64_t>(), bytes_of_hex(each.at(2))});
-  return blocks;
-}
+namespace {
 
-// Only what differs from an empty call is written.
-template <class T>
-void put(Json& line, const char* name, const T& value, const T& usual) {
-  if (value != usual) line[name] = value;
-}
 template <class T>
 void take(const Json& line, const char* name, T& value) {
   if (line.contains(name)) value = line[name].get<T>();
 }
 
-void put_blocks(Json& line, const char* name, const std::vector<Block>& blocks) {
-  if (!blocks.empty()) line[name] = json_of(blocks);
+// visit(name, member) for each that is known when a call begins, and ends.
+template <class Visit>
+void for_each_of_begin(Visit visit) {
+  visit("communicator", &Call::communicator);
+  visit("rank", &Call::rank);
+  visit("size", &Call::size);
+  visit("root", &Call::root);
+  visit("tag", &Call::tag);
+  visit("dtype", &Call::dtype);
+  visit("op", &Call::op);
+  visit("f", &Call::f);
+  visit("uniform", &Call::uniform);
+  visit("failure_info", &Call::failure_info);
+  visit("colour", &Call::colour);
+  visit("key", &Call::key);
+  visit("quorum", &Call::quorum);
+  visit("given", &Call::given);
+  visit("before", &Call::before);
 }
-void take_blocks(const Json& line, const char* name, std::vector<Block>& blocks) {
-  if (line.contains(name)) blocks = blocks_of(line[name]);
+template <class Visit>
+void for_each_of_end(Visit visit) {
+  visit("contributors", &Call::contributors);
+  visit("late", &Call::late);
+  visit("is_late", &Call::is_late);
+  visit("got", &Call::got);
+  visit("made", &Call::made);
+  visit("made_rank", &Call::made_rank);
+  visit("made_size", &Call::made_size);
+  visit("source", &Call::source);
+  visit("source_tag", &Call::source_tag);
+}
+
+// Only what differs from an empty call is written.
+auto putting(Json& line, const Call& call) {
+  return [&](const char* name, auto member) {
+    if (static const Call usual; call.*member != usual.*member) line[name] = call.*member;
+  };
+}
+auto taking(const Json& line, Call& call) {
+  return [&](const char* name, auto member) { take(line, name, call.*member); };
 }
 
 void take_begin(const Json& line, Call& call) {
   call.kind = kind_of(line.at("kind"));
-  take(line, "communicator", call.communicator);
-  take(line, "rank", call.rank);
-  take(line, "size", call.size);
-  take(line, "root", call.root);
-  take(line, "tag", call.tag);
-  take(line, "dtype", call.dtype);
-  take(line, "op", call.op);
-  take(line, "f", call.f);
-  take(line, "uniform", call.uniform);
-  take(line, "failure_info", call.failure_info);
-  take(line, "colour", call.colour);
-  take(line, "key", call.key);
-  take(line, "quorum", call.quorum);
-  take_blocks(line, "given", call.given);
-  take_blocks(line, "before", call.before);
+  for_each_of_begin(taking(line, call));
   call.began_at = line.at("at");
 }
 
 void take_end(const Json& line, Call& call) {
   call.status = line.at("status").get<ucft_status_t>();
-  take(line, "contributors", call.contributors);
   if (line.contains("missing")) call.missing = line["missing"].get<std::vector<std::int32_t>>();
-  take(line, "late", call.late);
-  take(line, "is_late", call.is_late);
-  take_blocks(line, "got", call.got);
-  take(line, "made", call.made);
-  take(line, "made_rank", call.made_rank);
-  take(line, "made_size", call.made_size);
-  take(line, "source", call.source);
-  take(line, "source_tag", call.source_tag);
+  for_each_of_end(taking(line, call));
   call.ended_at = line.at("at");
 }
 
@@ -181,39 +186,15 @@ std::string line_of_begin(const RankHistory& rank) {
 }
 
 std::string line_of_call(std::size_t number, const Call& call) {
-  const Call usual;
   Json line{{"call", number}, {"kind", name_of(call.kind)}, {"at", call.began_at}};
-  put(line, "communicator", call.communicator, usual.communicator);
-  put(line, "rank", call.rank, usual.rank);
-  put(line, "size", call.size, usual.size);
-  put(line, "root", call.root, usual.root);
-  put(line, "tag", call.tag, usual.tag);
-  put(line, "dtype", call.dtype, usual.dtype);
-  put(line, "op", call.op, usual.op);
-  put(line, "f", call.f, usual.f);
-  put(line, "uniform", call.uniform, usual.uniform);
-  put(line, "failure_info", call.failure_info, usual.failure_info);
-  put(line, "colour", call.colour, usual.colour);
-  put(line, "key", call.key, usual.key);
-  put(line, "quorum", call.quorum, usual.quorum);
-  put_blocks(line, "given", call.given);
-  put_blocks(line, "before", call.before);
+  for_each_of_begin(putting(line, call));
   return line.dump();
 }
 
 std::string line_of_end(std::size_t number, const Call& call) {
-  const Call usual;
   Json line{{"end", number}, {"status", call.status}, {"at", call.ended_at}};
-  put(line, "contributors", call.contributors, usual.contributors);
   if (call.missing) line["missing"] = *call.missing;
-  put(line, "late", call.late, usual.late);
-  put(line, "is_late", call.is_late, usual.is_late);
-  put_blocks(line, "got", call.got);
-  put(line, "made", call.made, usual.made);
-  put(line, "made_rank", call.made_rank, usual.made_rank);
-  put(line, "made_size", call.made_size, usual.made_size);
-  put(line, "source", call.source, usual.source);
-  put(line, "source_tag", call.source_tag, usual.source_tag);
+  for_each_of_end(putting(line, call));
   return line.dump();
 }
 

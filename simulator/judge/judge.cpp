@@ -1,13 +1,13 @@
 #include "simulator/judge/judge.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "simulator/judge/combine.hpp"
 #include "simulator/judge/communicators.hpp"
+#include "simulator/judge/kinds.hpp"
 
 namespace ucft::judge {
 namespace {
@@ -34,7 +34,7 @@ struct Fate {
 Fate fate_of(const RankHistory& history) {
   Fate fate{history.is_over, -1, history.last_at};
   for (const Call& call : history.calls)
-    if (call.status == UCFT_ERR_EXCLUDED || call.status == UCFT_ERR_PARTITION) {
+    if (is_out(call.status)) {
       fate.survives = false;
       if (fate.out_at < 0) fate.out_at = call.ended_at;
     }
@@ -49,33 +49,9 @@ bool has_left(const RankHistory& history, const std::string& communicator, std::
   });
 }
 
-// ---- kinds ----------------------------------------------------------------------------------------------------------
-
-bool is_rooted(Kind kind) {
-  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
-}
-// Its data come from the root.
-bool is_from_root(Kind kind) { return kind == Kind::broadcast || kind == Kind::scatter; }
-// The root alone has a result.
-bool is_to_root(Kind kind) { return kind == Kind::reduce || kind == Kind::gather; }
-bool is_scan(Kind kind) { return kind == Kind::scan || kind == Kind::exscan; }
-bool combines(Kind kind) {
-  return kind == Kind::allreduce || kind == Kind::quorum || kind == Kind::reduce || kind == Kind::reduce_scatter ||
-         kind == Kind::agree || is_scan(kind);
-}
-bool has_blocks(Kind kind) { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
-bool makes(Kind kind) { return kind == Kind::split || kind == Kind::dup; }
-
-// All survivors have the same bits.
-bool has_same_bits(Kind kind) {
-  return kind == Kind::allreduce || kind == Kind::quorum || kind == Kind::broadcast || kind == Kind::allgather ||
-         kind == Kind::agree;
-}
 // The block that a rank gives to rank `to`.
 const Block* given_to(const Call& giver, Rank to) {
-  const bool is_each_its_own =
-      giver.kind == Kind::scatter || giver.kind == Kind::alltoall || giver.kind == Kind::reduce_scatter;
-  const std::size_t which = is_each_its_own ? at(to) : 0;
+  const std::size_t which = gives_shares(giver.kind) ? at(to) : 0;
   return which < giver.given.size() ? &giver.given[which] : nullptr;
 }
 
@@ -98,8 +74,7 @@ class Collective {
   void judge() {
     if (!is_one_program()) return;
     for (const Rank rank : absent_)
-      if (!has_left(job_[at(on_.members[at(rank)])], on_.name, INT64_MAX))
-        violate("program", rank, "did not post it, and has not left");
+      if (!has_left_by(rank, INT64_MAX)) violate("program", rank, "did not post it, and has not left");
     for (const Rank rank : survivors_)
       if (!call_of(rank)->has_ended()) violate("ends", rank, "has not ended");
     std::erase_if(survivors_, [&](Rank rank) { return !call_of(rank)->has_ended(); });
@@ -116,9 +91,7 @@ class Collective {
   bool survives(Rank rank) const { return is_known(rank) && fate_of_member(rank).survives; }
   Rank f() const { return first_.f >= 0 ? first_.f : job_.front().f; }
   bool is_quorum() const { return first_.kind == Kind::quorum; }
-  bool is_uniform() const {
-    return is_quorum() ? false : on_.reads_memory || first_.uniform || first_.kind == Kind::agree;
-  }
+  bool is_uniform() const { return !is_quorum() && (on_.reads_memory || first_.uniform || first_.kind == Kind::agree); }
 
   void violate(const char* rule, Rank rank, const std::string& what) {
     violations_.push_back({rule, std::string(name_of(first_.kind)) + " " + std::to_string(instance_.number) + " of " +
@@ -273,7 +246,7 @@ class Collective {
 
   void judge_values(Rank rank) {
     const Call& call = *call_of(rank);
-    if (has_blocks(call.kind)) return judge_blocks(rank);
+    if (gets_blocks(call.kind)) return judge_blocks(rank);
     if (is_from_root(call.kind)) return judge_from_root(rank);
     if (!combines(call.kind)) return;
     if (call.got.size() != 1) return violate("program", rank, "has not one result");
@@ -413,9 +386,7 @@ class Collective {
     if (!on_.reads_memory && failed_hosts(INT64_MAX) > f()) return;
     Rank reference = survivors_.empty() ? -1 : survivors_.back();
     for (const Rank rank : dead_) {
-      if (!call_of(rank)->has_ended() || call_of(rank)->status == UCFT_ERR_EXCLUDED ||
-          call_of(rank)->status == UCFT_ERR_PARTITION)
-        continue;
+      if (!call_of(rank)->has_ended() || is_out(call_of(rank)->status)) continue;
       if (reference < 0) reference = rank;
       if (const std::string what = difference(reference, rank); !what.empty())
         violate("uniform", rank, "before it died it had " + what + " than rank " + std::to_string(reference));

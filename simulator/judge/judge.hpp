@@ -26,7 +26,7 @@ namespace ucft::judge {
 
 struct Violation {
   std::string rule;  // one of the above, "members", "messages", or "program": ranks that call different things
-  std::string text;  // which call, which rank, what is wrong
+  std::string text;  // the call, the rank, and the promise that was broken
 };
 
 // job: read_job(), or made by a world; each rank's calls in the order in which they began. may_be_dead: ranks that were

@@ -197,6 +197,16 @@ bool mpirun_is_version_4() {
   return is;
 }
 
+std::string words_of(const JobPlan& plan) {
+  std::string words;
+  for (const auto& [name, value] : plan.environment) words += name + "=" + value + " ";
+  words += "build/bin/ucft_run -n " + std::to_string(plan.ranks);
+  for (const std::string& word : plan.launcher) words += " " + word;
+  words += " build/bin/ucx_scenario_test " + plan.scenario;
+  for (const std::string& word : plan.arguments) words += " " + word;
+  return words;
+}
+
 int runs(int normally) {
   const char* factor = std::getenv("UCFT_KILL_RUNS");
   return factor == nullptr ? normally : static_cast<int>(normally * std::atof(factor));

@@ -63,6 +63,9 @@ bool mpirun_is_version_4();
 // The number of jobs of a test, times UCFT_KILL_RUNS.
 int runs(int normally);
 
+// The command that runs it again, with its environment: for people.
+std::string words_of(const JobPlan& plan);
+
 JobResult run_job(const JobPlan& plan);
 // The first promise that the run broke, or nothing: exit code 0 (mpirun's and srun's say nothing if a rank died), no
 // noise, nothing left behind, a verdict of every rank but those that may be dead, the same one on all.

@@ -108,9 +108,9 @@ void QuorumDriver::leave() {
   flush();
   makes_connections_ = false;
   if (!communicator_.is_on_host()) return;
-  Transport& transport = communicator_.context().transport();
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   Context& context = communicator_.context();
+  Transport& transport = context.transport();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (transport.waiting() > 0 && !context.excluded() && std::chrono::steady_clock::now() < limit) {
     transport.poll();
     transport.ring_doorbells();

@@ -55,19 +55,12 @@ unsigned long first_seed() {
 
 // The histories of a job that breaks a promise stay where they are.
 void expect_kept(const JobPlan& plan, const std::filesystem::path& histories, const std::vector<int>& may_be_dead) {
-  std::string how;
-  for (const auto& [name, value] : plan.environment) how += name + "=" + value + " ";
-  how += "ucft_run -n " + std::to_string(plan.ranks);
-  for (const std::string& word : plan.launcher) how += " " + word;
-  how += " ucx_scenario_test " + plan.scenario;
-  for (const std::string& word : plan.arguments) how += " " + word;
   std::string text;
   const std::string ran = what_is_wrong(plan, run_job(plan), may_be_dead);
-  const bool has_begun = !std::filesystem::is_empty(histories);
-  if (has_begun)
+  if (!std::filesystem::is_empty(histories))
     for (const judge::Violation& each : judge::judge(judge::read_job(histories), may_be_dead))
       text += each.rule + ": " + each.text + "\n";
-  EXPECT_EQ(ran + text, "") << how;
+  EXPECT_EQ(ran + text, "") << words_of(plan);
   if (ran.empty() && text.empty()) std::filesystem::remove_all(histories);
 }
 

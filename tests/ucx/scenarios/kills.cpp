@@ -30,14 +30,8 @@ unsigned seed() {
 }
 
 void expect_right(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead, int run) {
-  std::string how;
-  for (const auto& [name, value] : plan.environment) how += name + "=" + value + " ";
-  how += "build/bin/ucft_run -n " + std::to_string(plan.ranks);
-  for (const std::string& word : plan.launcher) how += " " + word;
-  how += " build/bin/ucx_scenario_test " + plan.scenario;
-  for (const std::string& word : plan.arguments) how += " " + word;
   EXPECT_EQ(what_is_wrong(plan, result, may_be_dead), "")
-      << "run " << run << ", UCFT_KILL_SEED=" << seed() << ": " << how;
+      << "run " << run << ", UCFT_KILL_SEED=" << seed() << ": " << words_of(plan);
 }
 
 void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int run) {

@@ -12,6 +12,7 @@
 
 #include <unistd.h>
 
+#include "simulator/judge/kinds.hpp"
 #include "tests/ucx/ranks.hpp"
 
 namespace ucft::detail::test {
@@ -20,6 +21,9 @@ namespace {
 
 using judge::Block;
 using judge::Call;
+using judge::gets_blocks;
+using judge::gives_shares;
+using judge::is_rooted;
 using judge::Kind;
 
 constexpr std::uint64_t hole = 0x5a5a5a5a5a5a5a5aull;
@@ -75,17 +79,6 @@ ucft_op_t operator_for(ucft_dtype_t dtype, std::uint64_t number) {
     case UCFT_INT32_INT32: return number % 2 == 0 ? UCFT_MINLOC : UCFT_MAXLOC;
     default: return of_integers[number % std::size(of_integers)];
   }
-}
-
-// Of a rank's shares, one for each rank; else one block.
-bool gives_shares(Kind kind) { return kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall; }
-bool gets_blocks(Kind kind) { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
-bool is_rooted(Kind kind) {
-  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
-}
-bool combines(Kind kind) {
-  return kind == Kind::allreduce || kind == Kind::quorum || kind == Kind::reduce || kind == Kind::reduce_scatter ||
-         kind == Kind::scan || kind == Kind::exscan;
 }
 
 }  // namespace
@@ -248,7 +241,7 @@ void RandomCalls::split(const Drawn& drawn, int step, std::size_t which) {
     call.made_size = made.size;
   }
   recorder_.has_ended(number, call);
-  is_out_ |= call.status == UCFT_ERR_EXCLUDED || call.status == UCFT_ERR_PARTITION;
+  is_out_ |= judge::is_out(call.status);
 }
 
 void RandomCalls::close(std::size_t which) {
@@ -310,8 +303,7 @@ void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
   receive.got = {judge::block_of(out.data(), receive.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
   recorder_.has_ended(received, receive);
   check(ucft_request_free(request), "free");
-  for (const Call* each : {&receive, &send})
-    is_out_ |= each->status == UCFT_ERR_EXCLUDED || each->status == UCFT_ERR_PARTITION;
+  is_out_ |= judge::is_out(receive.status) || judge::is_out(send.status);
 }
 
 // ---- a collective ---------------------------------------------------------------------------------------------------
@@ -331,8 +323,7 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
   call.size = on.size;
   const bool agrees = call.kind == Kind::agree;
   call.dtype = agrees ? UCFT_UINT64 : types[drawn.below(5, std::size(types))];
-  if (agrees) call.op = UCFT_BAND;
-  if (combines(call.kind)) call.op = operator_for(call.dtype, drawn.words[6]);
+  if (judge::combines(call.kind)) call.op = agrees ? UCFT_BAND : operator_for(call.dtype, drawn.words[6]);
   if (is_rooted(call.kind)) call.root = static_cast<std::int32_t>(drawn.below(7, static_cast<std::uint64_t>(on.size)));
   const std::uint64_t length = drawn.below(8, 100);
   posted.count = length < 4    ? 0
@@ -382,7 +373,7 @@ std::uint64_t words_of(std::uint64_t count, ucft_dtype_t dtype) { return count *
 
 }  // namespace
 
-// Memory, what this rank gives, and what stands where its result goes.
+// Fills the memory: with the numbers that this rank gives, and with others where its result goes.
 void RandomCalls::fill(const Drawn& drawn, int step, Posted& posted, const Communicator& on) const {
   Call& call = posted.call;
   const ucft_dtype_t dtype = call.dtype;
@@ -547,7 +538,7 @@ void RandomCalls::end(Posted& posted, ucft_status_t status) {
   if (posted.out.back() != hole || posted.in.back() != hole)
     wrong("{} {}: written behind its memory", judge::name_of(call.kind), posted.number);
   recorder_.has_ended(posted.number, call);
-  is_out_ |= status == UCFT_ERR_EXCLUDED || status == UCFT_ERR_PARTITION;
+  is_out_ |= judge::is_out(status);
 }
 
 }  // namespace ucft::detail::test
