@@ -23,14 +23,15 @@ namespace {
 // A rank of this host that writes into our memory wakes us. A put from another host doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
-std::atomic<int> process_id{0};
+// Of this process and those that it comes from, since the first of them created a context.
+std::atomic<std::uint32_t> forks{0};
 
-void after_fork_in_child() { process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed); }
+void count_fork() { forks.fetch_add(1, std::memory_order_relaxed); }
 
-void note_process() {
-  static const bool registered = pthread_atfork(nullptr, nullptr, &after_fork_in_child) == 0;
+std::uint32_t forks_until_now() {
+  static const bool registered = pthread_atfork(nullptr, nullptr, &count_fork) == 0;
   (void)registered;
-  process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed);
+  return forks.load(std::memory_order_relaxed);
 }
 
 // To the hard one: peers, lifelines and processes that connect to UCX need descriptors.
@@ -65,7 +66,7 @@ std::vector<std::int32_t> Context::hosts_of(const std::vector<std::int32_t>& ran
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   job_.pid = static_cast<int>(getpid());
   raise_descriptor_limit();
-  note_process();
+  forks_at_start_ = forks_until_now();
   job_.membarriers = register_membarrier();
   turns_.use(job_.membarriers);
   if (!read_settings(params, job_.settings, error)) return UCFT_ERR_INVALID_PARAM;
@@ -184,7 +185,7 @@ Context::~Context() {
   transport_.reset();
 }
 
-bool Context::forked() const { return job_.pid != process_id.load(std::memory_order_relaxed); }
+bool Context::forked() const { return forks_at_start_ != forks.load(std::memory_order_relaxed); }
 
 // ---- the loop -------------------------------------------------------------------------------------------------------
 

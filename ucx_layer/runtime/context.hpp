@@ -177,6 +177,7 @@ class Context {
   void sleep_a_little();
 
   Job job_;
+  std::uint32_t forks_at_start_ = 0;  // of the process, and of those that it comes from
   std::unique_ptr<Transport> transport_;
   HostWork host_work_{job_};
   DeparturesDriver departures_{job_, communicators_};
