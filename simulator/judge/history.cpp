@@ -200,6 +200,16 @@ std::string line_of_end(std::size_t number, const Call& call) {
 
 std::string line_of_over(std::int64_t at) { return Json{{"over", true}, {"at", at}}.dump(); }
 
+std::string text_of(const RankHistory& rank) {
+  std::string text = line_of_begin(rank) + '\n';
+  for (std::size_t i = 0; i < rank.calls.size(); ++i) {
+    text += line_of_call(i, rank.calls[i]) + '\n';
+    if (rank.calls[i].has_ended()) text += line_of_end(i, rank.calls[i]) + '\n';
+  }
+  if (rank.is_over) text += line_of_over(rank.last_at) + '\n';
+  return text;
+}
+
 RankHistory read_history(std::istream& lines) {
   RankHistory history;
   std::string text;

@@ -110,6 +110,8 @@ std::string line_of_begin(const RankHistory& rank);
 std::string line_of_call(std::size_t number, const Call& call);  // what is known when it begins
 std::string line_of_end(std::size_t number, const Call& call);
 std::string line_of_over(std::int64_t at);
+// Its whole file, each end behind its begin.
+std::string text_of(const RankHistory& rank);
 
 // The history of one rank. A last line that is cut off is left out. Throws std::runtime_error, which names line and
 // cause.

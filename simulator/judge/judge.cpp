@@ -29,10 +29,11 @@ struct Fate {
   bool survives = false;      // its program came to its end, and it was never out
   std::int64_t out_at = -1;   // when it first found itself out
   std::int64_t last_at = -1;  // when it wrote last
+  bool may_be_dead = false;   // killed, stopped or cut off
 };
 
 Fate fate_of(const RankHistory& history) {
-  Fate fate{history.is_over, -1, history.last_at};
+  Fate fate{history.is_over, -1, history.last_at, false};
   for (const Call& call : history.calls)
     if (is_out(call.status)) {
       fate.survives = false;
@@ -207,6 +208,7 @@ class Collective {
 
   // A root may lack the value of a rank that has left right behind it, if another one died.
   bool may_lack(Rank rank, const Call& call) const {
+    if (has_left_by(rank, call.ended_at) && fate_of_member(rank).may_be_dead) return true;  // it left behind a cut link
     const bool any_died = std::ranges::any_of(fates_, [](const Fate& each) { return !each.survives; });
     return is_to_root(call.kind) && any_died && has_left_by(rank, call.ended_at);
   }
@@ -503,7 +505,8 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
   std::vector<Fate> fates;
   for (const RankHistory& each : job) {
     fates.push_back(fate_of(each));
-    if (has(may_be_dead, each.rank)) continue;
+    fates.back().may_be_dead = has(may_be_dead, each.rank);
+    if (fates.back().may_be_dead) continue;
     if (fates.back().out_at >= 0)
       violations.push_back({"status", "rank " + std::to_string(each.rank) + " was declared out, and nobody harmed it"});
     if (each.is_over) continue;

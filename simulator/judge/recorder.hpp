@@ -1,4 +1,4 @@
-// A rank's history while it grows: each event is a line in its file before the next one happens.
+// A rank's history while it grows.
 //
 // Threads: one.
 #pragma once
@@ -14,24 +14,49 @@ namespace ucft::judge {
 
 class Recorder {
  public:
-  // Makes the file rank.N in the directory, which is there. head: rank, ranks, host, f and reads_memory. Throws
-  // std::system_error if it can't.
-  Recorder(const std::filesystem::path& directory, RankHistory head);
-  ~Recorder();
+  Recorder() = default;
+  virtual ~Recorder() = default;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   // Notes that a call begins, now; returns its number. Before the call itself.
-  std::size_t begins(Call& call);
+  virtual std::size_t begins(Call& call) = 0;
   // Notes that it has ended, now.
-  void has_ended(std::size_t number, Call& call);
-  void is_over();
+  virtual void has_ended(std::size_t number, Call& call) = 0;
+  virtual void is_over() = 0;
+};
+
+// Each event is a line in its file before the next one happens.
+class FileRecorder final : public Recorder {
+ public:
+  // Makes the file rank.N in the directory, which is there. head: rank, ranks, host, f and reads_memory. Throws
+  // std::system_error if it can't.
+  FileRecorder(const std::filesystem::path& directory, RankHistory head);
+  ~FileRecorder() override;
+
+  std::size_t begins(Call& call) override;
+  void has_ended(std::size_t number, Call& call) override;
+  void is_over() override;
 
  private:
   void write(std::string line);
 
   int file_ = -1;
   std::size_t calls_ = 0;
+};
+
+// In memory that outlives the rank.
+class MemoryRecorder final : public Recorder {
+ public:
+  // history: with its head, as above; outlives this.
+  explicit MemoryRecorder(RankHistory& history);
+
+  std::size_t begins(Call& call) override;
+  void has_ended(std::size_t number, Call& call) override;
+  void is_over() override;
+
+ private:
+  RankHistory& history_;
 };
 
 }  // namespace ucft::judge

@@ -491,6 +491,67 @@ TEST(Judge, CombinesAsTheHeaderSays) {
   EXPECT_EQ(of(UCFT_FLOAT, UCFT_MAX, 1.0f, 2.0f), 2.0f);
 }
 
+// Between hosts its communicator has other members than the survivors'.
+TEST(Judge, ARankThatDiesMayHaveACommunicatorOfItsOwn) {
+  const auto make = [](Job& job) {
+    job.add_split();
+    for (std::int32_t rank = 0; rank < 2; ++rank) job.of(rank).made_size = 2;
+    job.of(2).made_rank = 0;
+    job.kill();
+    job.add(Kind::barrier);
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+      job.of(rank).communicator = "all/1.0";
+      job.of(rank).size = 2;
+    }
+    job.set_contributors(2, {});
+  };
+  EXPECT_EQ(rules_of(job_of(make)), "");
+  EXPECT_NE(rules_of(job_of([&](Job& job) {
+              make(job);
+              job.ranks[2].is_over = true;  // it did not die
+            })),
+            "");
+}
+
+// A leaver behind a cut link counts as silent: nobody died, and a root may lack what it gave.
+TEST(Judge, ARankThatLeavesBehindACutLinkMayBeMissing) {
+  Job job;
+  job.add_reduce();
+  job.of(0).got = {block({2})};
+  job.of(0).contributors = 2;
+  job.of(0).missing = {2};
+  Call leaves;
+  leaves.kind = Kind::destroy;
+  leaves.began_at = job.of(2).ended_at;
+  leaves.ended_at = leaves.began_at + 10;
+  job.ranks[2].calls.push_back(leaves);
+  job.of(0).ended_at = leaves.ended_at + 10;
+  EXPECT_FALSE(judge(job.ranks, {}).empty());
+  EXPECT_TRUE(judge(job.ranks, {2}).empty());
+}
+
+TEST(History, InMemoryItIsWhatFilesSay) {
+  Job job;
+  add_all(job);
+  RankHistory kept = job.ranks[0];
+  kept.calls.clear();
+  kept.is_over = false;
+  MemoryRecorder recorder(kept);
+  Call call = job.ranks[0].calls.front();
+  recorder.has_ended(recorder.begins(call), call);
+  EXPECT_TRUE(kept.calls[0].has_ended());
+  recorder.begins(call);  // posted again: of the first time it still says how that ended
+  EXPECT_FALSE(kept.calls[1].has_ended());
+  recorder.is_over();
+  EXPECT_TRUE(kept.is_over);
+  std::istringstream text(text_of(kept));
+  const RankHistory read = read_history(text);
+  ASSERT_EQ(read.calls.size(), 2u);
+  EXPECT_EQ(read.calls[0], kept.calls[0]);
+  EXPECT_EQ(read.calls[1].began_at, kept.calls[1].began_at);
+  EXPECT_FALSE(read.calls[1].has_ended());
+}
+
 TEST(History, IsReadAsItWasWritten) {
   const std::filesystem::path directory = std::filesystem::temp_directory_path() / "ucft_history_test";
   std::filesystem::remove_all(directory);
@@ -501,7 +562,7 @@ TEST(History, IsReadAsItWasWritten) {
   job.add_split();
   job.add_messages();
   for (RankHistory& each : job.ranks) {
-    Recorder recorder(directory, each);
+    FileRecorder recorder(directory, each);
     for (Call& call : each.calls) recorder.has_ended(recorder.begins(call), call);
     recorder.is_over();
   }

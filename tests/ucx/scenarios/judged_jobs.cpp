@@ -2,19 +2,21 @@
 // the library.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <unistd.h>
 
 #include "simulator/judge/judge.hpp"
+#include "simulator/judge/random_calls.hpp"
 #include "tests/ucx/job.hpp"
 #include "tests/ucx/ranks.hpp"
-#include "tests/ucx/scenarios/random_calls.hpp"
 
 namespace ucft::detail::test {
 namespace {
@@ -39,8 +41,14 @@ judge::RankHistory head_of_this_rank() {
 
 // random_calls SEED STEPS DIRECTORY
 RANKS(random_calls) {
-  judge::Recorder recorder(arguments.at(2), head_of_this_rank());
-  RandomCalls(std::stoull(arguments.at(0)), context, comm, recorder).run(std::stoi(arguments.at(1)));
+  judge::FileRecorder recorder(arguments.at(2), head_of_this_rank());
+  const judge::RandomCalls::Around around{
+      &say_started, [](std::chrono::milliseconds time) { stop_for(static_cast<unsigned>(time.count())); }};
+  try {
+    judge::RandomCalls(std::stoull(arguments.at(0)), context, comm, recorder, around).run(std::stoi(arguments.at(1)));
+  } catch (const std::logic_error& error) {
+    wrong("{}", error.what());
+  }
   context = nullptr;  // it has left
 }
 

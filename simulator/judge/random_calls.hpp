@@ -2,8 +2,10 @@
 // down what it calls and what it gets, for the judge.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -13,7 +15,7 @@
 #include "simulator/judge/recorder.hpp"
 #include "ucft/ucft.h"
 
-namespace ucft::detail::test {
+namespace ucft::judge {
 
 // Of one step, drawn by all ranks alike before any of it happens. So ranks stay in step, whatever each has met.
 struct Drawn {
@@ -25,10 +27,16 @@ struct Drawn {
 
 class RandomCalls {
  public:
-  // Of the job that the context is of. all: a communicator of all of its ranks.
-  RandomCalls(std::uint64_t seed, ucft_context_h context, ucft_comm_h all, judge::Recorder& recorder);
+  struct Around {
+    std::function<void()> has_begun;                          // after the first step
+    std::function<void(std::chrono::milliseconds)> stop_for;  // stops the process for so long, in some steps
+  };
 
-  // So many steps, then it leaves the job. Less: the rank leaves before, or is out.
+  // Of the job that the context is of. all: a communicator of all of its ranks.
+  RandomCalls(std::uint64_t seed, ucft_context_h context, ucft_comm_h all, Recorder& recorder, Around around);
+
+  // So many steps, then it leaves the job. Less: the rank leaves before, or is out. Throws std::logic_error if a call
+  // has failed that can't fail.
   void run(int steps);
 
  private:
@@ -64,7 +72,7 @@ class RandomCalls {
   };
   // A collective from its post to its end, with its memory.
   struct Posted {
-    judge::Call call;
+    Call call;
     std::size_t number = 0;
     Words in, out;                      // one word more than is needed
     std::vector<std::uint64_t> counts;  // of the ranks; empty: all have the same
@@ -92,17 +100,18 @@ class RandomCalls {
 
   Posted prepare(const Drawn& drawn, int step, const Communicator& on, bool is_blocking) const;
   void fill(const Drawn& drawn, int step, Posted& posted, const Communicator& on) const;
-  void note_places(Posted& posted, std::vector<judge::Block>& blocks) const;
+  void note_places(Posted& posted, std::vector<Block>& blocks) const;
   ucft_status_t call(Posted& posted, ucft_comm_h on) const;
   ucft_status_t init(Posted& posted, ucft_comm_h on) const;
   void end(Posted& posted, ucft_status_t status);
 
   std::mt19937_64 common_, own_;
   ucft_context_h context_;
-  judge::Recorder& recorder_;
+  Recorder& recorder_;
+  Around around_;
   std::vector<Communicator> communicators_;
   std::int32_t rank_ = 0, size_ = 0;  // in the job
   bool is_out_ = false, has_left_ = false;
 };
 
-}  // namespace ucft::detail::test
+}  // namespace ucft::judge

@@ -1,30 +1,29 @@
-#include "tests/ucx/scenarios/random_calls.hpp"
+#include "simulator/judge/random_calls.hpp"
 
-#include <gtest/gtest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
-#include <unistd.h>
-
 #include "simulator/judge/kinds.hpp"
-#include "tests/ucx/ranks.hpp"
 
-namespace ucft::detail::test {
+namespace ucft::judge {
 
 namespace {
 
-using judge::Block;
-using judge::Call;
-using judge::gets_blocks;
-using judge::gives_shares;
-using judge::is_rooted;
-using judge::Kind;
+// A call that can't fail has failed, or memory was written that no call may write.
+template <class... Parts>
+[[noreturn]] void wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
+  throw std::logic_error(fmt::format(format, std::forward<Parts>(parts)...));
+}
+
+void check(ucft_status_t status, const char* what) {
+  if (status != UCFT_OK) wrong("{}: {}: {}", what, ucft_status_name(status), ucft_last_error());
+}
 
 constexpr std::uint64_t hole = 0x5a5a5a5a5a5a5a5aull;
 
@@ -53,7 +52,7 @@ void put(void* memory, std::uint64_t place, std::uint64_t number, ucft_dtype_t d
     case UCFT_BOOL: return store(static_cast<std::uint8_t>(number % 2));
     default: break;
   }
-  switch (judge::bytes_of(dtype)) {
+  switch (bytes_of(dtype)) {
     case 1: return store(static_cast<std::uint8_t>(number));
     case 2: return store(static_cast<std::uint16_t>(number));
     case 4: return store(static_cast<std::uint32_t>(number));
@@ -84,7 +83,7 @@ ucft_op_t operator_for(ucft_dtype_t dtype, std::uint64_t number) {
 }  // namespace
 
 RandomCalls::Words::~Words() {
-  if (lends_ != UCFT_CONTEXT_NULL) check(ucft_free(lends_, words_), "free");
+  if (lends_ != UCFT_CONTEXT_NULL) ucft_free(lends_, words_);
 }
 
 void RandomCalls::Words::fill(std::size_t count, std::uint64_t word, ucft_context_h lends) {
@@ -112,8 +111,8 @@ Drawn::Drawn(std::mt19937_64& random) {
   for (std::uint64_t& word : words) word = random();
 }
 
-RandomCalls::RandomCalls(std::uint64_t seed, ucft_context_h context, ucft_comm_h all, judge::Recorder& recorder)
-    : common_(seed), context_(context), recorder_(recorder) {
+RandomCalls::RandomCalls(std::uint64_t seed, ucft_context_h context, ucft_comm_h all, Recorder& recorder, Around around)
+    : common_(seed), context_(context), recorder_(recorder), around_(std::move(around)) {
   Communicator& everybody = communicators_.emplace_back(Communicator{"all", all});
   check(ucft_comm_rank(all, &everybody.rank), "rank");
   check(ucft_comm_size(all, &everybody.size), "size");
@@ -130,9 +129,9 @@ void RandomCalls::run(int steps) {
   for (int step = 0; step < leaves_at && !is_out_; ++step) {
     const Drawn drawn(common_);
     if (!take_step(drawn, step)) break;
-    if (step == 0) say_started();
+    if (step == 0) around_.has_begun();
     if (own_() % 16 == 0) sleep_for_at_most(500);
-    if (own_() % 500 == 0) stop_for(static_cast<unsigned>(20 + own_() % 200));
+    if (own_() % 500 == 0) around_.stop_for(std::chrono::milliseconds(20 + own_() % 200));
   }
   leave_job();
 }
@@ -241,7 +240,7 @@ void RandomCalls::split(const Drawn& drawn, int step, std::size_t which) {
     call.made_size = made.size;
   }
   recorder_.has_ended(number, call);
-  is_out_ |= judge::is_out(call.status);
+  is_out_ |= is_out(call.status);
 }
 
 void RandomCalls::close(std::size_t which) {
@@ -284,7 +283,7 @@ void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
   send.root = static_cast<std::int32_t>((me + apart) % size);
   std::vector<std::uint64_t> in(length_of(me)), out(length_of(static_cast<std::uint64_t>(receive.root)), hole);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = mixed(static_cast<std::uint64_t>(step) << 20 | i, me);
-  send.given = {judge::block_of(in.data(), in.size(), UCFT_UINT64)};
+  send.given = {block_of(in.data(), in.size(), UCFT_UINT64)};
 
   ucft_request_h request = UCFT_REQUEST_NULL;
   check(ucft_recv_init(on.handle, out.data(), out.size(), UCFT_UINT64, receive.root, receive.tag, &request), "recv");
@@ -300,10 +299,10 @@ void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
   if (posted == UCFT_OK) check(ucft_request_received(request, &how), "received");
   receive.source = how.source;
   receive.source_tag = receive.status == UCFT_OK ? how.tag : receive.tag;
-  receive.got = {judge::block_of(out.data(), receive.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
+  receive.got = {block_of(out.data(), receive.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
   recorder_.has_ended(received, receive);
   check(ucft_request_free(request), "free");
-  is_out_ |= judge::is_out(receive.status) || judge::is_out(send.status);
+  is_out_ |= is_out(receive.status) || is_out(send.status);
 }
 
 // ---- a collective ---------------------------------------------------------------------------------------------------
@@ -323,7 +322,7 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
   call.size = on.size;
   const bool agrees = call.kind == Kind::agree;
   call.dtype = agrees ? UCFT_UINT64 : types[drawn.below(5, std::size(types))];
-  if (judge::combines(call.kind)) call.op = agrees ? UCFT_BAND : operator_for(call.dtype, drawn.words[6]);
+  if (combines(call.kind)) call.op = agrees ? UCFT_BAND : operator_for(call.dtype, drawn.words[6]);
   if (is_rooted(call.kind)) call.root = static_cast<std::int32_t>(drawn.below(7, static_cast<std::uint64_t>(on.size)));
   const std::uint64_t length = drawn.below(8, 100);
   posted.count = length < 4    ? 0
@@ -369,7 +368,7 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
 
 namespace {
 
-std::uint64_t words_of(std::uint64_t count, ucft_dtype_t dtype) { return count * judge::bytes_of(dtype) / 8 + 2; }
+std::uint64_t words_of(std::uint64_t count, ucft_dtype_t dtype) { return count * bytes_of(dtype) / 8 + 2; }
 
 }  // namespace
 
@@ -410,7 +409,7 @@ void RandomCalls::fill(const Drawn& drawn, int step, Posted& posted, const Commu
   const auto* const in = reinterpret_cast<const char*>(posted.in.data());
   std::uint64_t place = 0;
   for (const std::uint64_t each : given) {
-    call.given.push_back(judge::block_of(in + place * judge::bytes_of(dtype), each, dtype));
+    call.given.push_back(block_of(in + place * bytes_of(dtype), each, dtype));
     place += each;
   }
   // In place: the input stands where the result goes; of a scatter nothing is written at the root.
@@ -420,9 +419,9 @@ void RandomCalls::fill(const Drawn& drawn, int step, Posted& posted, const Commu
                     (is_block ? posted.counts.empty() ? posted.count * static_cast<std::uint64_t>(on.rank)
                                                       : sum_before(posted.counts, on.rank)
                               : 0) *
-                        judge::bytes_of(dtype),
-                in, all_given * judge::bytes_of(dtype));
-  if (call.kind == Kind::broadcast && is_root) std::memcpy(posted.out.data(), in, all_given * judge::bytes_of(dtype));
+                        bytes_of(dtype),
+                in, all_given * bytes_of(dtype));
+  if (call.kind == Kind::broadcast && is_root) std::memcpy(posted.out.data(), in, all_given * bytes_of(dtype));
   note_places(posted, call.before);
 }
 
@@ -442,8 +441,8 @@ void RandomCalls::note_places(Posted& posted, std::vector<Block>& blocks) const 
                           : posted.count);
   std::uint64_t place = 0;
   for (const std::uint64_t each : lengths) {
-    blocks.push_back(judge::block_of(
-        reinterpret_cast<const char*>(posted.out.data()) + place * judge::bytes_of(call.dtype), each, call.dtype));
+    blocks.push_back(
+        block_of(reinterpret_cast<const char*>(posted.out.data()) + place * bytes_of(call.dtype), each, call.dtype));
     place += each;
   }
 }
@@ -536,9 +535,9 @@ void RandomCalls::end(Posted& posted, ucft_status_t status) {
   call.is_late = posted.result.is_late != 0;
   note_places(posted, call.got);
   if (posted.out.back() != hole || posted.in.back() != hole)
-    wrong("{} {}: written behind its memory", judge::name_of(call.kind), posted.number);
+    wrong("{} {}: written behind its memory", name_of(call.kind), posted.number);
   recorder_.has_ended(posted.number, call);
-  is_out_ |= judge::is_out(status);
+  is_out_ |= is_out(status);
 }
 
-}  // namespace ucft::detail::test
+}  // namespace ucft::judge

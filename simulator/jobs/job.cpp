@@ -1,0 +1,363 @@
+#include "simulator/jobs/job.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <stdexcept>
+
+#include "simulator/jobs/network.hpp"
+#include "simulator/judge/random_calls.hpp"
+#include "simulator/judge/recorder.hpp"
+#include "ucft/ucft.h"
+
+namespace ucft::jobs {
+
+// ---- the plan -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed ^ 0x7563667477ull) {}
+  std::uint64_t below(std::uint64_t end) { return random_() % end; }
+  bool one_in(std::uint64_t many) { return below(many) == 0; }
+  // Each magnitude as often as any other.
+  Time magnitude(Time least, Time most) {
+    Time top = least;
+    for (Time each = least; each < most; each *= 4)
+      if (one_in(2)) top *= 4;
+    return std::min(top, most);
+  }
+  Time within(Time most) { return static_cast<Time>(below(static_cast<std::uint64_t>(most) + 1)); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// Short: no rank may be given up for it. Others last until the detector has noticed.
+constexpr Time short_silence = 400 * millisecond, long_silence = 4 * second;
+
+PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
+  constexpr Fault kinds[] = {Fault::kill, Fault::kill, Fault::kill, Fault::stop, Fault::power, Fault::cut};
+  PlannedFault fault;
+  fault.kind = kinds[draw.below(std::size(kinds))];
+  const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
+  if (hosts == 1 && fault.kind != Fault::stop) fault.kind = Fault::kill;
+  fault.in_start_up = draw.one_in(8);
+  fault.after = draw.within(draw.magnitude(10 * microsecond, 100 * millisecond));
+  fault.who = static_cast<int>(draw.below(
+      fault.kind == Fault::power || fault.kind == Fault::cut ? hosts : static_cast<std::uint64_t>(plan.ranks())));
+  fault.other = (fault.who + 1 + static_cast<int>(draw.below(std::max<std::uint64_t>(hosts, 2) - 1))) %
+                static_cast<int>(std::max<std::uint64_t>(hosts, 2));
+  fault.lasts = draw.one_in(2) ? draw.within(short_silence) : draw.within(long_silence);
+  return fault;
+}
+
+}  // namespace
+
+JobPlan plan_of(std::uint64_t seed) {
+  Draw draw(seed);
+  JobPlan plan;
+  plan.seed = seed;
+  const int hosts = draw.one_in(2) ? 1 : 2 + static_cast<int>(draw.below(3));
+  for (int host = 0; host < hosts; ++host)
+    for (std::uint64_t ranks = hosts == 1 ? 1 + draw.below(7) : 1 + draw.below(3); ranks > 0; --ranks)
+      plan.hosts.push_back(host);
+  plan.steps = 10 + static_cast<int>(draw.below(50));
+  plan.processors = 1 + static_cast<int>(draw.below(8));
+  plan.has_remote_access = draw.one_in(3);
+  plan.temper.call = draw.magnitude(1, 100);
+  plan.temper.yield = draw.magnitude(100, 20 * microsecond);
+  plan.temper.wake = draw.magnitude(100, 200 * microsecond);
+  plan.temper.latency = draw.magnitude(500, 2 * millisecond);
+  plan.temper.dying = draw.magnitude(1000, 50 * millisecond);
+  plan.temper.blocks_between_cuts = static_cast<std::uint64_t>(draw.magnitude(30, 100000));
+  if (draw.one_in(3)) plan.environment["UCFT_WINDOW"] = std::to_string(2 + draw.below(4));
+  if (draw.one_in(3)) plan.environment["UCFT_F"] = std::to_string(draw.below(3));
+  if (draw.one_in(3)) plan.environment["UCFT_CONNECT_ALL"] = "0";
+  if (draw.one_in(3)) plan.environment["UCFT_SPIN"] = std::to_string(draw.below(20));
+  plan.environment["UCFT_LOG"] = "off";
+  for (std::uint64_t faults = draw.below(3); faults > 0; --faults) plan.faults.push_back(drawn_fault(draw, plan));
+  return plan;
+}
+
+namespace {
+
+std::string words_of(const PlannedFault& fault) {
+  const std::string when =
+      fmt::format("{} us after {}", fault.after / microsecond, fault.in_start_up ? "the begin" : "all have begun");
+  const std::string lasting = fmt::format(" for {} us", fault.lasts / microsecond);
+  switch (fault.kind) {
+    case Fault::kill: return fmt::format("kill rank {} {}", fault.who, when);
+    case Fault::stop: return fmt::format("stop rank {} {}{}", fault.who, when, lasting);
+    case Fault::power: return fmt::format("host {} loses its power {}", fault.who, when);
+    case Fault::cut: return fmt::format("cut from host {} to host {} {}{}", fault.who, fault.other, when, lasting);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string described(const JobPlan& plan) {
+  std::string text = fmt::format("seed {:016x}: {} ranks on hosts {}, {} steps, {} processors each{}\n", plan.seed,
+                                 plan.ranks(), fmt::join(plan.hosts, " "), plan.steps, plan.processors,
+                                 plan.has_remote_access ? ", remote access" : "");
+  text += fmt::format("  call {} ns, yield {} ns, wake {} ns, latency {} ns, dying {} ns, a cut in {} blocks\n",
+                      plan.temper.call, plan.temper.yield, plan.temper.wake, plan.temper.latency, plan.temper.dying,
+                      plan.temper.blocks_between_cuts);
+  for (const auto& [name, value] : plan.environment) text += fmt::format("  {}={}\n", name, value);
+  for (const PlannedFault& each : plan.faults) text += "  " + words_of(each) + "\n";
+  return text;
+}
+
+// ---- the job --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The out-of-band allgather of start-up: rounds that are complete when all have given.
+class Gathering {
+ public:
+  explicit Gathering(int ranks) : ranks_(ranks), next_(static_cast<std::size_t>(ranks)) {}
+
+  struct Member {
+    Gathering* all;
+    int rank;
+  };
+  ucft_oob_coll_t of(Member& member) {
+    return {&Gathering::allgather,
+            &Gathering::test,
+            &Gathering::free,
+            &member,
+            static_cast<std::uint32_t>(ranks_),
+            static_cast<std::uint32_t>(member.rank)};
+  }
+  // A rank that has not given will not: those that wait for it hear of it.
+  void note_death(int rank) { dead_.insert(rank); }
+
+ private:
+  struct Round {
+    std::map<int, std::vector<std::byte>> given;
+  };
+  struct Pending {
+    Gathering* all;
+    std::size_t round;
+    std::byte* received;
+    std::size_t bytes;
+  };
+
+  static ucft_status_t allgather(void* source, void* received, size_t bytes, void* info, void** request) {
+    const auto& member = *static_cast<Member*>(info);
+    Gathering& self = *member.all;
+    const std::size_t round = self.next_[static_cast<std::size_t>(member.rank)]++;
+    const auto* begin = static_cast<const std::byte*>(source);
+    self.rounds_[round].given[member.rank].assign(begin, begin + bytes);
+    *request = new Pending{&self, round, static_cast<std::byte*>(received), bytes};
+    return UCFT_OK;
+  }
+  static ucft_status_t test(void* request) {
+    Kernel::running()->pass();
+    const Pending& pending = *static_cast<Pending*>(request);
+    const Round& round = pending.all->rounds_[pending.round];
+    if (static_cast<int>(round.given.size()) == pending.all->ranks_) {
+      for (const auto& [rank, given] : round.given)
+        std::memcpy(pending.received + static_cast<std::size_t>(rank) * pending.bytes, given.data(), pending.bytes);
+      return UCFT_OK;
+    }
+    for (const int rank : pending.all->dead_)
+      if (!round.given.contains(rank)) return UCFT_ERR_PEER_FAILED;
+    return UCFT_INPROGRESS;
+  }
+  static ucft_status_t free(void* request) {
+    delete static_cast<Pending*>(request);
+    return UCFT_OK;
+  }
+
+  int ranks_;
+  std::vector<std::size_t> next_;  // round of each rank
+  std::map<std::size_t, Round> rounds_;
+  std::set<int> dead_;
+};
+
+class RunningJob {
+ public:
+  explicit RunningJob(const JobPlan& plan) : plan_(plan), kernel_(plan.seed), gathering_(plan.ranks()) {
+    kernel_.temper = plan.temper;
+    kernel_.processors_of_a_host = plan.processors;
+    open_network(plan.has_remote_access);
+    members_.resize(plan.hosts.size());
+    result_.histories.resize(plan.hosts.size());
+  }
+  ~RunningJob() { close_network(); }
+  RunningJob(const RunningJob&) = delete;
+  RunningJob& operator=(const RunningJob&) = delete;
+
+  JobResult run() {
+    const Time begin = kernel_.now();
+    for (int rank = 0; rank < plan_.ranks(); ++rank) start(rank);
+    expect_faults(true);
+    const bool has_ended = kernel_.run(begin + 600 * second);
+    result_.lasted = kernel_.now() - begin;
+    for (int rank = 0; rank < plan_.ranks(); ++rank)
+      if (may_be_minority(rank)) may_be_dead_.insert(rank);
+    const std::vector<std::int32_t> may_be_dead(may_be_dead_.begin(), may_be_dead_.end());
+    for (const judge::RankHistory& each : result_.histories) {
+      result_.calls += each.calls.size();
+      result_.hash = result_.hash * 0x9e3779b97f4a7c15ull + std::hash<std::string>()(judge::text_of(each));
+    }
+    if (!has_ended) add("ends", hanging());
+    if (result_.violations.empty()) {
+      const auto found = judge::judge(result_.histories, may_be_dead);
+      result_.violations.insert(result_.violations.end(), found.begin(), found.end());
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void start(int rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    judge::RankHistory& history = result_.histories[place];
+    history.rank = rank;
+    history.ranks = plan_.ranks();
+    history.host = plan_.hosts[place];
+    const auto f = plan_.environment.find("UCFT_F");
+    history.f = f == plan_.environment.end() ? 1 : std::stoi(f->second);
+    history.reads_memory = true;
+    members_[place] = {&gathering_, rank};
+    Process& process = kernel_.start_process(plan_.hosts[place], [this, rank] { be(rank); });
+    process.environment = plan_.environment;
+    process.at_end.push_back([this, rank] { gathering_.note_death(rank); });
+    processes_.push_back(&process);
+  }
+
+  // The program of a rank.
+  void be(int rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    try {
+      ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+      params.oob = gathering_.of(members_[place]);
+      ucft_context_h context = UCFT_CONTEXT_NULL;
+      if (const ucft_status_t status = ucft_context_create(&params, &context); status != UCFT_OK)
+        return note_failed_start(rank, status);
+      ucft_comm_h all = UCFT_COMM_NULL;
+      if (const ucft_status_t status = ucft_comm_create(context, &all); status != UCFT_OK)
+        return add("start-up", fmt::format("rank {}: {}", rank, ucft_last_error()));
+      judge::MemoryRecorder recorder(result_.histories[place]);
+      const judge::RandomCalls::Around around{[this] { has_begun(); },
+                                              [this](std::chrono::milliseconds time) { stop_self(time); }};
+      judge::RandomCalls(plan_.seed, context, all, recorder, around).run(plan_.steps);
+    } catch (const std::exception& error) {
+      add("program", fmt::format("rank {}: {}", rank, error.what()));
+    }
+  }
+
+  void stop_self(std::chrono::milliseconds time) {
+    Process& process = Kernel::process();
+    kernel_.stop(process);
+    kernel_.at(kernel_.now() + time.count() * millisecond, [this, &process] { kernel_.resume(process); });
+    kernel_.yield(0);
+  }
+
+  void has_begun() {
+    if (++begun_ == plan_.ranks()) expect_faults(false);
+  }
+
+  void expect_faults(bool of_start_up) {
+    for (const PlannedFault& fault : plan_.faults)
+      if (fault.in_start_up == of_start_up) kernel_.at(kernel_.now() + fault.after, [this, &fault] { befall(fault); });
+  }
+
+  void befall(const PlannedFault& fault) {
+    ++result_.faults;
+    start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
+    switch (fault.kind) {
+      case Fault::kill:
+        may_be_dead_.insert(fault.who);
+        proved_.insert(fault.who);
+        return kernel_.kill(process(fault.who));
+      case Fault::stop:
+        if (fault.lasts > short_silence) {
+          may_be_dead_.insert(fault.who);
+          silent_.insert(fault.who);
+        }
+        kernel_.stop(process(fault.who));
+        return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.resume(process(fault.who)); });
+      case Fault::power: fall_silent(fault.who); return kernel_.lose_power(fault.who);
+      case Fault::cut:
+        if (fault.lasts > short_silence) {
+          fall_silent(fault.who);
+          fall_silent(fault.other);
+        }
+        kernel_.cut(fault.who, fault.other);
+        return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.mend(fault.who, fault.other); });
+    }
+  }
+
+  Process& process(int rank) { return *processes_[static_cast<std::size_t>(rank)]; }
+  void fall_silent(int host) {
+    for (int rank = 0; rank < plan_.ranks(); ++rank)
+      if (plan_.hosts[static_cast<std::size_t>(rank)] == host) {
+        may_be_dead_.insert(rank);
+        silent_.insert(rank);
+      }
+  }
+
+  // Silent ranks may as well be alive behind a broken link. The others go on if they are more than half of those that
+  // are neither proved dead nor leaving, or half with the lowest of them (docs/failure_model.md, Partitions).
+  bool may_be_minority(int rank) const {
+    const auto& calls = result_.histories[static_cast<std::size_t>(rank)].calls;
+    const auto found = std::ranges::find(calls, UCFT_ERR_PARTITION, &judge::Call::status);
+    if (found == calls.end() || silent_.empty()) return false;
+    const auto leaves = [&](int other) {
+      const auto& theirs = result_.histories[static_cast<std::size_t>(other)].calls;
+      return !theirs.empty() && theirs.back().kind == judge::Kind::destroy && theirs.back().began_at <= found->ended_at;
+    };
+    int ours = 0, silent = 0, lowest = -1;
+    for (int other = 0; other < plan_.ranks(); ++other) {
+      if (proved_.contains(other) || (leaves(other) && !silent_.contains(other))) continue;
+      (silent_.contains(other) ? silent : ours) += 1;
+      if (lowest < 0) lowest = other;
+    }
+    return silent > ours || (silent == ours && silent_.contains(lowest));
+  }
+
+  // Where something has befallen start-up it may fail, for some ranks or for all.
+  void note_failed_start(int rank, ucft_status_t status) {
+    may_be_dead_.insert(rank);
+    if (!start_up_is_hit_ || status != UCFT_ERR_STARTUP)
+      add("start-up", fmt::format("rank {}: {}: {}", rank, ucft_status_name(status), ucft_last_error()));
+  }
+
+  void add(std::string rule, std::string text) { result_.violations.push_back({std::move(rule), std::move(text)}); }
+
+  std::string hanging() const {
+    std::string text;
+    for (int rank = 0; rank < plan_.ranks(); ++rank) {
+      const Process& process = *processes_[static_cast<std::size_t>(rank)];
+      if (process.life != Life::lives) continue;
+      const auto& calls = result_.histories[static_cast<std::size_t>(rank)].calls;
+      text += fmt::format(" rank {} in call {} {};", rank, calls.size(),
+                          calls.empty() ? "start-up" : judge::name_of(calls.back().kind));
+    }
+    return "still there after 600 s:" + text;
+  }
+
+  const JobPlan& plan_;
+  Kernel kernel_;
+  Gathering gathering_;
+  std::vector<Gathering::Member> members_;
+  std::vector<Process*> processes_;
+  std::set<int> may_be_dead_, proved_, silent_;
+  int begun_ = 0;
+  bool start_up_is_hit_ = false;
+  JobResult result_;
+};
+
+}  // namespace
+
+JobResult run(const JobPlan& plan) { return RunningJob(plan).run(); }
+
+}  // namespace ucft::jobs

@@ -1,0 +1,53 @@
+// A whole job in the simulated machine, drawn by a seed: its hosts and ranks, settings, program, and what goes wrong.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "simulator/jobs/kernel.hpp"
+#include "simulator/judge/history.hpp"
+#include "simulator/judge/judge.hpp"
+
+namespace ucft::jobs {
+
+enum class Fault : std::uint8_t { kill, stop, power, cut };
+
+struct PlannedFault {
+  Fault kind = Fault::kill;
+  bool in_start_up = false;  // counted from the begin of the job; else from when all ranks have begun their calls
+  Time after = 0;
+  int who = 0, other = 0;  // a rank; of power a host; of cut from a host to another
+  Time lasts = 0;          // of stop and cut
+};
+
+struct JobPlan {
+  std::uint64_t seed = 0;
+  std::vector<int> hosts;  // of each rank
+  int steps = 50;
+  int processors = 1;  // of a host
+  bool has_remote_access = false;
+  Temper temper;
+  std::map<std::string, std::string, std::less<>> environment;
+  std::vector<PlannedFault> faults;
+
+  int ranks() const { return static_cast<int>(hosts.size()); }
+};
+
+JobPlan plan_of(std::uint64_t seed);
+// For people: a line each.
+std::string described(const JobPlan& plan);
+
+struct JobResult {
+  std::vector<judge::RankHistory> histories;
+  std::vector<judge::Violation> violations;
+  Time lasted = 0;                      // virtual
+  std::uint64_t calls = 0, faults = 0;  // of all ranks; that befell them
+  std::uint64_t hash = 0;               // of the histories
+};
+
+// One job at a time in this process: the kernel is one.
+JobResult run(const JobPlan& plan);
+
+}  // namespace ucft::jobs

@@ -1,0 +1,306 @@
+// libc's names for time, threads and processes, as ucft_world has them. See kernel.hpp.
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "simulator/jobs/files.hpp"
+#include "simulator/jobs/kernel.hpp"
+#include "simulator/jobs/memory.hpp"
+#include "simulator/jobs/real.hpp"
+
+using namespace ucft::jobs;
+
+namespace {
+
+Time in_ns(const timespec& time) { return time.tv_sec * second + time.tv_nsec; }
+
+// ---- futexes --------------------------------------------------------------------------------------------------------
+
+struct Sleepers {
+  std::map<MemoryName, std::vector<Fiber*>> at;
+};
+std::map<MemoryName, std::vector<Fiber*>>& sleepers() { return Kernel::instance()->own<Sleepers>().at; }
+
+long futex_wait(Kernel& kernel, const std::uint32_t* word, std::uint32_t expected, Time until) {
+  if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != expected) return errno = EAGAIN, -1;
+  const MemoryName name = name_of_memory(word);
+  Fiber* const self = Kernel::current();
+  self->idle_looks = 0;
+  sleepers()[name].push_back(self);
+  const bool was_woken = kernel.wait(until);
+  std::vector<Fiber*>& others = sleepers()[name];
+  std::erase(others, self);
+  if (others.empty()) sleepers().erase(name);
+  return was_woken ? 0 : (errno = ETIMEDOUT, -1);
+}
+
+long futex_wake(Kernel& kernel, const std::uint32_t* word, int most) {
+  const auto found = sleepers().find(name_of_memory(word));
+  if (found == sleepers().end()) return 0;
+  long woken = 0;
+  for (Fiber* each : std::vector<Fiber*>(found->second)) {
+    if (woken >= most) break;
+    std::erase(found->second, each);
+    if (each->process().life != Life::lives) continue;
+    kernel.wake(*each);
+    ++woken;
+  }
+  return woken;
+}
+
+long futex(Kernel& kernel, const std::uint32_t* word, int operation, std::uint32_t value, const timespec* time) {
+  switch (operation & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT: return futex_wait(kernel, word, value, time == nullptr ? never : kernel.now() + in_ns(*time));
+    case FUTEX_WAIT_BITSET: return futex_wait(kernel, word, value, time == nullptr ? never : in_ns(*time));
+    case FUTEX_WAKE:
+    case FUTEX_WAKE_BITSET: return futex_wake(kernel, word, static_cast<int>(value));
+    default: return errno = ENOSYS, -1;
+  }
+}
+
+// ---- pidfds ---------------------------------------------------------------------------------------------------------
+
+long pidfd_open(Kernel& kernel, int pid) {
+  Process* const process = kernel.process_of(pid);
+  if (process == nullptr || process->host != Kernel::process().host || process->life == Life::has_ended)
+    return errno = ESRCH, -1;
+  const auto made = std::make_shared<PidFd>(*process);
+  process->at_end.push_back([made] { made->changed(); });
+  return new_descriptor(made);
+}
+
+long pidfd_send_signal(Kernel& kernel, int descriptor, int signal) {
+  const auto file = file_as<PidFd>(descriptor);
+  if (file == nullptr) return errno = EBADF, -1;
+  if (file->process.life == Life::has_ended) return errno = ESRCH, -1;
+  if (signal == SIGKILL) kernel.kill(file->process);
+  return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+long syscall(long number, ...) noexcept {
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (long& each : a) each = va_arg(list, long);
+  va_end(list);
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(syscall);
+    return real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  }
+  kernel->pass();
+  switch (number) {
+    case SYS_futex:
+      return futex(*kernel, reinterpret_cast<const std::uint32_t*>(a[0]), static_cast<int>(a[1]),
+                   static_cast<std::uint32_t>(a[2]), reinterpret_cast<const timespec*>(a[3]));
+    case SYS_membarrier: return 0;
+    case SYS_pidfd_open: return pidfd_open(*kernel, static_cast<int>(a[0]));
+    case SYS_pidfd_send_signal: return pidfd_send_signal(*kernel, static_cast<int>(a[0]), static_cast<int>(a[1]));
+    case SYS_gettid: return static_cast<long>(Kernel::current()->id());
+    default: return errno = ENOSYS, -1;
+  }
+}
+
+// ---- time -----------------------------------------------------------------------------------------------------------
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(clock_gettime);
+    return real_clock_gettime(clock, time);
+  }
+  kernel->pass();
+  time->tv_sec = kernel->now() / second;
+  time->tv_nsec = kernel->now() % second;
+  return 0;
+}
+
+int nanosleep(const timespec* time, timespec* left) {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(nanosleep);
+    return real_nanosleep(time, left);
+  }
+  Kernel::current()->idle_looks = 0;
+  kernel->wait(kernel->now() + in_ns(*time) + kernel->some(kernel->temper.wake));
+  return 0;
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(clock_nanosleep);
+    return real_clock_nanosleep(clock, flags, time, left);
+  }
+  kernel->wait(((flags & TIMER_ABSTIME) != 0 ? 0 : kernel->now()) + in_ns(*time) + kernel->some(kernel->temper.wake));
+  return 0;
+}
+
+int sched_yield() noexcept {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(sched_yield);
+    return real_sched_yield();
+  }
+  kernel->idle();
+  return 0;
+}
+
+// ---- threads --------------------------------------------------------------------------------------------------------
+
+int pthread_create(pthread_t* made, const pthread_attr_t* attributes, void* (*routine)(void*), void* arg) noexcept {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(pthread_create);
+    return real_pthread_create(made, attributes, routine, arg);
+  }
+  Fiber& thread = kernel->start_thread(Kernel::process(), [routine, arg] { routine(arg); });
+  *made = reinterpret_cast<pthread_t>(&thread);
+  return 0;
+}
+
+int pthread_join(pthread_t thread, void** result) {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(pthread_join);
+    return real_pthread_join(thread, result);
+  }
+  auto& joined = *reinterpret_cast<Fiber*>(thread);
+  while (!joined.is_over()) {
+    joined.joiners.push_back(Kernel::current());
+    kernel->wait(never);
+  }
+  return 0;
+}
+
+int pthread_detach(pthread_t thread) noexcept {
+  if (Kernel::running() != nullptr) return 0;
+  UCFT_REAL(pthread_detach);
+  return real_pthread_detach(thread);
+}
+
+pthread_t pthread_self() noexcept {
+  if (Kernel::running() != nullptr) return reinterpret_cast<pthread_t>(Kernel::current());
+  UCFT_REAL(pthread_self);
+  return real_pthread_self();
+}
+
+int pthread_setname_np(pthread_t thread, const char* name) noexcept {
+  if (Kernel::running() != nullptr) return 0;
+  UCFT_REAL(pthread_setname_np);
+  return real_pthread_setname_np(thread, name);
+}
+
+// All threads are one here: what another one holds would never come back.
+int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(pthread_mutex_lock);
+    return real_pthread_mutex_lock(mutex);
+  }
+  UCFT_REAL(pthread_mutex_trylock);
+  int status;
+  while ((status = real_pthread_mutex_trylock(mutex)) == EBUSY) kernel->yield(kernel->temper.yield);
+  if (status == 0) Kernel::process().locked.insert(mutex);
+  return status;
+}
+
+int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  UCFT_REAL(pthread_mutex_unlock);
+  if (Kernel::running() != nullptr) Kernel::process().locked.erase(mutex);
+  return real_pthread_mutex_unlock(mutex);
+}
+
+// ---- processes ------------------------------------------------------------------------------------------------------
+
+pid_t getpid() noexcept {
+  if (Kernel::running() != nullptr) return Kernel::process().pid;
+  UCFT_REAL(getpid);
+  return real_getpid();
+}
+
+char* getenv(const char* name) noexcept {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(getenv);
+    return real_getenv(name);
+  }
+  auto& environment = Kernel::process().environment;
+  const auto found = environment.find(name);
+  return found == environment.end() ? nullptr : found->second.data();
+}
+
+// Nothing runs at the end of a job's process. A list of what would grows somewhere, and moves all memory behind it.
+int __cxa_atexit(void (*function)(void*), void* arg, void* library) noexcept {
+  if (Kernel::instance() != nullptr) return 0;
+  using Function = int(void (*)(void*), void*, void*);
+  static Function* const real = function_behind<Function>("__cxa_atexit");
+  return real(function, arg, library);
+}
+
+int gethostname(char* name, size_t bytes) noexcept {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(gethostname);
+    return real_gethostname(name, bytes);
+  }
+  std::strncpy(name, ("host" + std::to_string(Kernel::process().host)).c_str(), bytes);
+  return 0;
+}
+
+long sysconf(int what) noexcept {
+  if (Kernel::running() != nullptr) {
+    if (what == _SC_NPROCESSORS_ONLN || what == _SC_NPROCESSORS_CONF) return Kernel::running()->processors_of_a_host;
+    if (what == _SC_PHYS_PAGES) return (1l << 30) / 4096;
+  }
+  UCFT_REAL(sysconf);
+  return real_sysconf(what);
+}
+
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t* set) noexcept {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(sched_getaffinity);
+    return real_sched_getaffinity(pid, bytes, set);
+  }
+  CPU_ZERO_S(bytes, set);
+  for (int cpu = 0; cpu < Kernel::running()->processors_of_a_host; ++cpu)
+    CPU_SET_S(static_cast<size_t>(cpu), bytes, set);
+  return 0;
+}
+
+ssize_t getrandom(void* buffer, size_t bytes, unsigned flags) {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(getrandom);
+    return real_getrandom(buffer, bytes, flags);
+  }
+  for (size_t i = 0; i < bytes; ++i)
+    static_cast<unsigned char*>(buffer)[i] = static_cast<unsigned char>(Kernel::running()->draw());
+  return static_cast<ssize_t>(bytes);
+}
+
+// The library's own code calls it at the begin of each of its basic blocks (-fsanitize-coverage=trace-pc).
+void __sanitizer_cov_trace_pc() {
+  if (--Kernel::budget <= 0) {
+    if (Kernel::running() == nullptr)
+      Kernel::budget = INT64_MAX;
+    else
+      Kernel::running()->cut_in();
+  }
+}
+}

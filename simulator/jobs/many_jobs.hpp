@@ -1,0 +1,37 @@
+// Many jobs, each in a process of its own: it finds the same memory whatever ran before, and a crash ends no other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "simulator/jobs/kernel.hpp"
+
+namespace ucft::jobs {
+
+struct Outcome {
+  std::uint64_t calls = 0, faults = 0;
+  Time lasted = 0;
+  bool is_bad = false;
+  std::string words;  // to be said; empty: none
+};
+
+struct Totals {
+  std::uint64_t calls = 0, faults = 0;
+  Time lasted = 0;
+  std::vector<std::uint64_t> bad;  // seeds, ascending
+};
+
+// Runs this program anew, once, so that its memory stands where it stood before: addresses are not drawn. Before all
+// else. A system that does not allow it goes on as it is.
+void stand_still(char** argv);
+
+// Runs the jobs of seeds first .. first + jobs - 1, so many at a time. run: called in a child of this process. say:
+// called here, with the words of jobs in the order in which they end. A job in which its process ends, or that takes a
+// minute, is bad. Throws std::system_error if it can't start a process.
+Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers,
+                const std::function<Outcome(std::uint64_t seed)>& run,
+                const std::function<void(const std::string& words)>& say);
+
+}  // namespace ucft::jobs
