@@ -16,13 +16,13 @@ bool all_read_memory(const std::vector<RankHistory>& job, const std::vector<std:
   });
 }
 
-// First of the ranks that came to their end. One that died had a communicator with others, maybe: between hosts its
-// result is not always the survivors'.
-void take_members(const RankHistory& history, std::map<std::string, Communicator>& all) {
+// First of the ranks that survived. Another one had a communicator with other members, maybe: between hosts its result is
+// not always the survivors'.
+void take_members(const RankHistory& history, bool survives, std::map<std::string, Communicator>& all) {
   for (const Call& call : history.calls) {
     if (call.made.empty()) continue;
     const auto known = all.find(call.made);
-    if (!history.is_over && known != all.end() && known->second.size() != call.made_size) continue;
+    if (!survives && known != all.end() && known->second.size() != call.made_size) continue;
     Communicator& made = all[call.made];
     made.name = call.made;
     made.members.resize(std::max(made.members.size(), static_cast<std::size_t>(call.made_size)), -1);
@@ -31,14 +31,14 @@ void take_members(const RankHistory& history, std::map<std::string, Communicator
   }
 }
 
-void take_calls(const RankHistory& history, std::map<std::string, Communicator>& all) {
+void take_calls(const RankHistory& history, bool survives, std::map<std::string, Communicator>& all) {
   std::map<std::pair<std::string, bool>, std::size_t> next;
   for (const Call& call : history.calls) {
     const auto found = all.find(call.communicator);
     const bool is_quorum = call.kind == Kind::quorum;
     if ((!is_quorum && !is_collective(call.kind)) || found == all.end()) continue;
     Communicator& on = found->second;
-    if (call.rank < 0 || call.rank >= on.size() || (!history.is_over && call.size != on.size())) continue;
+    if (call.rank < 0 || call.rank >= on.size() || (!survives && call.size != on.size())) continue;
     std::vector<Instance>& instances = is_quorum ? on.quorums : on.collectives;
     const std::size_t number = next[{call.communicator, is_quorum}]++;
     while (instances.size() <= number)
@@ -49,16 +49,17 @@ void take_calls(const RankHistory& history, std::map<std::string, Communicator>&
 
 }  // namespace
 
-std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job) {
+std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job,
+                                                      const std::vector<bool>& survived) {
   std::map<std::string, Communicator> all;
   Communicator& everybody = all["all"];
   everybody.name = "all";
   everybody.members.resize(job.size());
   std::iota(everybody.members.begin(), everybody.members.end(), 0);
-  for (const bool is_over : {true, false})
-    for (const RankHistory& each : job)
-      if (each.is_over == is_over) take_members(each, all);
-  for (const RankHistory& each : job) take_calls(each, all);
+  for (const bool survive : {true, false})
+    for (std::size_t rank = 0; rank < job.size(); ++rank)
+      if (survived[rank] == survive) take_members(job[rank], survive, all);
+  for (std::size_t rank = 0; rank < job.size(); ++rank) take_calls(job[rank], survived[rank], all);
   for (auto& [name, each] : all) each.reads_memory = all_read_memory(job, each.members);
   return all;
 }

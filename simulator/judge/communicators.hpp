@@ -32,7 +32,8 @@ struct Communicator {
   std::int32_t size() const { return static_cast<std::int32_t>(members.size()); }
 };
 
-// By name; "all" is among them.
-std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job);
+// By name; "all" is among them. survived: of each rank, that it came to its end, was never out, and nothing befell it.
+std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job,
+                                                     const std::vector<bool>& survived);
 
 }  // namespace ucft::judge

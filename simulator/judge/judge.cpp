@@ -517,7 +517,9 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
              (last == nullptr ? std::string()
                               : std::string("; its last call: ") + name_of(last->kind) + " of " + last->communicator)});
   }
-  const std::map<std::string, Communicator> all = communicators_of(job);
+  std::vector<bool> survived;
+  for (const Fate& each : fates) survived.push_back(each.survives && !each.may_be_dead);
+  const std::map<std::string, Communicator> all = communicators_of(job, survived);
   for (const auto& [name, each] : all)
     for (const auto* instances : {&each.collectives, &each.quorums})
       for (const Instance& instance : *instances)

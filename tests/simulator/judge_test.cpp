@@ -492,7 +492,7 @@ TEST(Judge, CombinesAsTheHeaderSays) {
 }
 
 // Between hosts its communicator has other members than the survivors'.
-TEST(Judge, ARankThatDiesMayHaveACommunicatorOfItsOwn) {
+TEST(Judge, ARankThatDiesOrIsOutMayHaveACommunicatorOfItsOwn) {
   const auto make = [](Job& job) {
     job.add_split();
     for (std::int32_t rank = 0; rank < 2; ++rank) job.of(rank).made_size = 2;
@@ -506,11 +506,19 @@ TEST(Judge, ARankThatDiesMayHaveACommunicatorOfItsOwn) {
     job.set_contributors(2, {});
   };
   EXPECT_EQ(rules_of(job_of(make)), "");
-  EXPECT_NE(rules_of(job_of([&](Job& job) {
+  EXPECT_EQ(rules_of(job_of([&](Job& job) {
               make(job);
-              job.ranks[2].is_over = true;  // it did not die
+              job.ranks[2].is_over = true;
+              job.ranks[2].calls.push_back(job.ranks[2].calls.back());
+              job.of(2).kind = Kind::barrier;
+              job.of(2).communicator = "all/1.0";
+              job.of(2).made.clear();
+              job.of(2).status = UCFT_ERR_EXCLUDED;
             })),
             "");
+  Job job = job_of(make);
+  job.ranks[2].is_over = true;  // it did not die
+  EXPECT_FALSE(judge(job.ranks, {}).empty());
 }
 
 // A leaver behind a cut link counts as silent: nobody died, and a root may lack what it gave.
