@@ -44,7 +44,7 @@ void Kernel::yield(Time duration) {
 void Kernel::idle() {
   const Time longest = 200 * microsecond + 100 * static_cast<Time>(current_->idle_looks);
   const Time one = temper.yield / 2 + some(temper.yield / 2) * (1 << below(6));
-  yield(std::min(one * (1 + ++current_->idle_looks / 64), longest));
+  yield(std::min(one * (1 + ++current_->idle_looks / 4), longest));
 }
 
 bool Kernel::wait(Time until) {
