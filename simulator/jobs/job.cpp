@@ -276,7 +276,7 @@ class RunningJob {
     switch (fault.kind) {
       case Fault::kill:
         may_be_dead_.insert(fault.who);
-        proved_.insert(fault.who);
+        if (process(fault.who).life == Life::lives) proved_.insert(fault.who);
         return kernel_.kill(process(fault.who));
       case Fault::stop:
         if (fault.lasts > short_silence) {
