@@ -159,7 +159,7 @@ class Collective {
         continue;
       }
       const Fate& fate = fate_of_member(rank);
-      const bool has_failed = !fate.survives && (fate.out_at >= 0 || fate.last_at <= until);
+      const bool has_failed = fate.survives ? left_in_silence(rank, until) : fate.out_at >= 0 || fate.last_at <= until;
       const Rank host = job_[at(on_.members[at(rank)])].host;
       if (has_failed)
         failed.insert(host);
@@ -208,9 +208,13 @@ class Collective {
 
   // A root may lack the value of a rank that has left right behind it, if another one died.
   bool may_lack(Rank rank, const Call& call) const {
-    if (has_left_by(rank, call.ended_at) && fate_of_member(rank).may_be_dead) return true;  // it left behind a cut link
+    if (left_in_silence(rank, call.ended_at)) return true;
     const bool any_died = std::ranges::any_of(fates_, [](const Fate& each) { return !each.survives; });
     return is_to_root(call.kind) && any_died && has_left_by(rank, call.ended_at);
+  }
+  // Behind a cut link: it counts as silent.
+  bool left_in_silence(Rank rank, std::int64_t by) const {
+    return has_left_by(rank, by) && fate_of_member(rank).may_be_dead;
   }
   bool has_left_by(Rank rank, std::int64_t by) const {
     return is_known(rank) && has_left(job_[at(on_.members[at(rank)])], on_.name, by);
