@@ -40,7 +40,7 @@ class Fiber {
   bool is_waiting = false, was_woken = false;
   bool is_runnable = false;      // it waits for a processor only
   std::uint32_t idle_looks = 0;  // in a row
-  bool is_detached = false;
+  int uncut = 0;                 // locks and initialisations that it is in: it is not cut there
   std::vector<Fiber*> joiners;
 
  private:

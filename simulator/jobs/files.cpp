@@ -80,6 +80,7 @@ std::shared_ptr<Stream> connect_to(int host, std::uint32_t address, std::uint16_
     there->other = made;
     there->is_connected = true;
     made->other = there;
+    if (made->is_closed) made->reset();  // meanwhile
     listener->arrived.push_back(there);
     listener->changed();
     here.send(*back, [made] {
@@ -140,6 +141,7 @@ void Stream::reset() {
   if (other == nullptr) return;
   Kernel::instance()->send(*way, [to = other] {
     to->is_reset = true;
+    if (Kernel::instance()->one_in(2)) to->inbox.clear();
     to->changed();
   });
 }

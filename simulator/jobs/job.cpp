@@ -27,10 +27,9 @@ class Draw {
   bool one_in(std::uint64_t many) { return below(many) == 0; }
   // Each magnitude as often as any other.
   Time magnitude(Time least, Time most) {
-    Time top = least;
-    for (Time each = least; each < most; each *= 4)
-      if (one_in(2)) top *= 4;
-    return std::min(top, most);
+    std::uint64_t steps = 1;
+    for (Time each = least; each < most; each *= 4) ++steps;
+    return std::min(least << 2 * below(steps), most);
   }
   Time within(Time most) { return static_cast<Time>(below(static_cast<std::uint64_t>(most) + 1)); }
 
@@ -270,13 +269,18 @@ class RunningJob {
       if (fault.in_start_up == of_start_up) kernel_.at(kernel_.now() + fault.after, [this, &fault] { befall(fault); });
   }
 
+  // One that befalls a rank or host that has ended is none.
   void befall(const PlannedFault& fault) {
+    const bool is_of_rank = fault.kind == Fault::kill || fault.kind == Fault::stop;
+    if (is_of_rank && process(fault.who).life != Life::lives) return;
     ++result_.faults;
-    start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
+    if (fault.kind == Fault::kill || fault.kind == Fault::power || fault.lasts > short_silence)
+      start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
     switch (fault.kind) {
       case Fault::kill:
+        note_end(fault.who);
         may_be_dead_.insert(fault.who);
-        if (process(fault.who).life == Life::lives) proved_.insert(fault.who);
+        proved_.insert(fault.who);
         return kernel_.kill(process(fault.who));
       case Fault::stop:
         if (fault.lasts > short_silence) {
@@ -296,12 +300,18 @@ class RunningJob {
     }
   }
 
-  Process& process(int rank) { return *processes_[static_cast<std::size_t>(rank)]; }
+  // It lived until now, if nothing has befallen it before: a result that lacks it must not have come earlier.
+  void note_end(int rank) {
+    if (!may_be_dead_.contains(rank)) result_.histories[static_cast<std::size_t>(rank)].last_at = kernel_.now();
+  }
+
+  Process& process(int rank) { return *processes_.at(static_cast<std::size_t>(rank)); }
   void fall_silent(int host) {
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       if (plan_.hosts[static_cast<std::size_t>(rank)] == host) {
         may_be_dead_.insert(rank);
         silent_.insert(rank);
+        if (process(rank).life != Life::has_ended) proved_.erase(rank);  // its kernel has told nobody yet
       }
   }
 

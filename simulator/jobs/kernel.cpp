@@ -89,7 +89,7 @@ void Kernel::cut_in() {
     return;
   }
   draw_budget();
-  yield(some(temper.yield));
+  if (current_->uncut == 0) yield(some(temper.yield));
 }
 
 void Kernel::run_thread(Fiber& fiber) {
@@ -170,8 +170,8 @@ void Kernel::take_away(Process& process, bool is_silent) {
 void Kernel::release(Process& process, bool is_silent) {
   const std::set<int> open = std::exchange(process.descriptors, {});
   for (const int each : open) close_descriptor(each, is_silent);
-  for (const auto& [address, bytes] : std::exchange(process.mappings, {})) unmap(address, bytes);
   for (pthread_mutex_t* each : std::exchange(process.locked, {})) pthread_mutex_unlock(each);  // is this program's
+  for (const auto& [address, bytes] : std::exchange(process.mappings, {})) unmap(address, bytes);
 }
 
 void Kernel::cut(int from, int to) { cuts_.insert({from, to}); }

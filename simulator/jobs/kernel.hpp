@@ -1,7 +1,7 @@
 // The machine under a whole job: virtual time, hosts, processes and their threads, all on one thread of this program.
 //
 // The library runs in it unchanged. It asks libc and UCX for all that is not memory of its own, and both are names that
-// the linker finds: ucft_world defines those that the library uses (libc.cpp, files.cpp, ucp.cpp), so they lead here.
+// the linker finds: ucft_world defines those that the library uses (libc_*.cpp, ucp.cpp), so they lead here.
 // Calls that come from no simulated process go to the system as ever.
 //
 // All that happens follows from a seed.
@@ -30,8 +30,6 @@ constexpr Time microsecond = 1000, millisecond = 1000 * microsecond, second = 10
 constexpr Time never = INT64_MAX;
 
 class Kernel;
-struct File;
-
 enum class Life : std::uint8_t { lives, is_ending, has_ended };
 
 struct Process {
@@ -93,7 +91,7 @@ class Kernel {
   // ---- time and threads -------------------------------------------------------------------------------------------
   Time now() const { return now_; }
   void at(Time when, std::function<void()> action);
-  // A call of the system begins: it costs time, and others may run before.
+  // A call of the system begins: it costs time.
   void pass();
   // Lets others run for so long.
   void yield(Time duration);

@@ -171,7 +171,7 @@ extern "C" {
 int open(const char* path, int flags, ...) {
   va_list list;
   va_start(list, flags);
-  const unsigned mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(list, unsigned) : 0;
+  const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(list, unsigned) : 0;
   va_end(list);
   UCFT_REAL(open);
   Kernel* const kernel = Kernel::running();
@@ -199,7 +199,7 @@ int close(int descriptor) {
     UCFT_REAL(close);
     return real_close(descriptor);
   }
-  Kernel::process().descriptors.erase(descriptor);
+  if (Kernel::process().descriptors.erase(descriptor) == 0) return errno = EBADF, -1;  // it may be another rank's
   close_descriptor(descriptor, false);
   return 0;
 }

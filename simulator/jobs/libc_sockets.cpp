@@ -27,6 +27,7 @@ int look_at(pollfd* descriptors, nfds_t count) {
   for (nfds_t i = 0; i < count; ++i) {
     pollfd& each = descriptors[i];
     const std::shared_ptr<File> file = each.fd < 0 ? nullptr : file_at(each.fd);
+    if (file == nullptr && each.fd >= 0) not_simulated("poll", each.fd);
     each.revents = file == nullptr ? short{0} : static_cast<short>(file->events() & (each.events | POLLERR | POLLHUP));
     ready += each.revents != 0;
   }

@@ -1,4 +1,5 @@
 // libc's names for time, threads and processes, as ucft_world has them. See kernel.hpp.
+#include <cxxabi.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -9,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -93,6 +94,15 @@ long pidfd_send_signal(Kernel& kernel, int descriptor, int signal) {
 
 }  // namespace
 
+namespace ucft::jobs {
+
+void not_simulated(const char* function, long what) {
+  std::fprintf(stderr, "ucft_world: %s(%ld) is not simulated\n", function, what);
+  std::abort();
+}
+
+}  // namespace ucft::jobs
+
 extern "C" {
 
 long syscall(long number, ...) noexcept {
@@ -115,7 +125,7 @@ long syscall(long number, ...) noexcept {
     case SYS_pidfd_open: return pidfd_open(*kernel, static_cast<int>(a[0]));
     case SYS_pidfd_send_signal: return pidfd_send_signal(*kernel, static_cast<int>(a[0]), static_cast<int>(a[1]));
     case SYS_gettid: return static_cast<long>(Kernel::current()->id());
-    default: return errno = ENOSYS, -1;
+    default: not_simulated("syscall", number);
   }
 }
 
@@ -219,14 +229,32 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   UCFT_REAL(pthread_mutex_trylock);
   int status;
   while ((status = real_pthread_mutex_trylock(mutex)) == EBUSY) kernel->yield(kernel->temper.yield);
-  if (status == 0) Kernel::process().locked.insert(mutex);
-  return status;
+  if (status != 0) return status;
+  Kernel::process().locked.insert(mutex);
+  ++Kernel::current()->uncut;
+  return 0;
 }
 
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   UCFT_REAL(pthread_mutex_unlock);
-  if (Kernel::running() != nullptr) Kernel::process().locked.erase(mutex);
+  if (Kernel::running() != nullptr && Kernel::process().locked.erase(mutex) > 0) --Kernel::current()->uncut;
   return real_pthread_mutex_unlock(mutex);
+}
+
+// Ranks share this program's variables. One that is killed while it initialises one would leave it so for all.
+int pthread_once(pthread_once_t* control, void (*routine)()) {
+  Kernel* const kernel = Kernel::running();
+  if (kernel == nullptr) {
+    UCFT_REAL(pthread_once);
+    return real_pthread_once(control, routine);
+  }
+  constexpr pthread_once_t done = 2;  // glibc's
+  if (*control == done) return 0;
+  ++Kernel::current()->uncut;
+  routine();
+  *control = done;
+  --Kernel::current()->uncut;
+  return 0;
 }
 
 // ---- processes ------------------------------------------------------------------------------------------------------
@@ -255,6 +283,13 @@ int __cxa_atexit(void (*function)(void*), void* arg, void* library) noexcept {
   return real(function, arg, library);
 }
 
+int __cxa_thread_atexit(void (*function)(void*), void* arg, void* library) noexcept {
+  if (Kernel::instance() != nullptr) return 0;
+  using Function = int(void (*)(void*), void*, void*);
+  static Function* const real = function_behind<Function>("__cxa_thread_atexit");
+  return real(function, arg, library);
+}
+
 int gethostname(char* name, size_t bytes) noexcept {
   if (Kernel::running() == nullptr) {
     UCFT_REAL(gethostname);
@@ -267,7 +302,7 @@ int gethostname(char* name, size_t bytes) noexcept {
 long sysconf(int what) noexcept {
   if (Kernel::running() != nullptr) {
     if (what == _SC_NPROCESSORS_ONLN || what == _SC_NPROCESSORS_CONF) return Kernel::running()->processors_of_a_host;
-    if (what == _SC_PHYS_PAGES) return (1l << 30) / 4096;
+    if (what == _SC_PHYS_PAGES) return (1l << 33) / 4096;
   }
   UCFT_REAL(sysconf);
   return real_sysconf(what);
@@ -304,3 +339,22 @@ void __sanitizer_cov_trace_pc() {
   }
 }
 }
+
+namespace __cxxabiv1 {
+extern "C" {
+
+// Of a variable in a function; by the C++ ABI the guard's first byte says that it is initialised.
+int __cxa_guard_acquire(__guard* guard) {
+  if (*reinterpret_cast<const char*>(guard) != 0) return 0;
+  if (Kernel::running() != nullptr) ++Kernel::current()->uncut;
+  return 1;
+}
+void __cxa_guard_release(__guard* guard) noexcept {
+  *reinterpret_cast<char*>(guard) = 1;
+  if (Kernel::running() != nullptr) --Kernel::current()->uncut;
+}
+void __cxa_guard_abort(__guard*) noexcept {
+  if (Kernel::running() != nullptr) --Kernel::current()->uncut;
+}
+}
+}  // namespace __cxxabiv1

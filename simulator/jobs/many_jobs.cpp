@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <system_error>
 
 #include "simulator/jobs/real.hpp"
@@ -20,7 +23,7 @@
 namespace ucft::jobs {
 namespace {
 
-constexpr unsigned longest_job_s = 60;
+constexpr int longest_job_s = 60;  // of processor time
 
 // A child says this, with the words behind it.
 struct Word {
@@ -43,20 +46,28 @@ struct Job {
 
   static void* begin(void* arg) {
     auto& self = *static_cast<Job*>(arg);
-    self.outcome = self.run(self.seed);
+    try {
+      self.outcome = self.run(self.seed);
+    } catch (const std::exception& error) {
+      self.outcome = {0, 0, 0, true, fmt::format("seed {:016x}: {}\n", self.seed, error.what())};
+    }
     return nullptr;
   }
 };
 
 // Of each job the first descriptors have the same numbers.
 int move_away(int descriptor) {
-  constexpr int place = 900;
-  if (dup2(descriptor, place) != place || close_range(3, place - 1, 0) != 0) _exit(3);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const int place = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 901)) - 1;
+  if (dup2(descriptor, place) != place) _exit(3);
+  for (int each = 3; each < place; ++each) ::close(each);
   return place;
 }
 
 [[noreturn]] void be(int to, std::uint64_t seed, const std::function<Outcome(std::uint64_t)>& run) {
-  alarm(longest_job_s);
+  const itimerval limit{{0, 0}, {longest_job_s, 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
   to = move_away(to);
   // A thread gets a fresh heap: where memory lies depends on nothing that this program has done before. The system's
   // threads, by the functions behind: those of this program's name are the simulated ones while the job runs.
@@ -94,7 +105,7 @@ Child start(std::uint64_t seed, const std::function<Outcome(std::uint64_t)>& run
 
 std::string end_of(int status) {
   if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
-  if (WTERMSIG(status) == SIGALRM) return fmt::format("it had not ended after {} s", longest_job_s);
+  if (WTERMSIG(status) == SIGPROF) return fmt::format("it had not ended after {} s of processor time", longest_job_s);
   return strsignal(WTERMSIG(status));
 }
 
@@ -105,6 +116,7 @@ void count(const Child& child, Totals& totals, const std::function<void(const st
   Word word{};
   if (status != 0 || child.said.size() < sizeof word) {
     totals.bad.push_back(child.seed);
+    totals.crashed.push_back(child.seed);
     return say(fmt::format("seed {:016x}: the process that ran the job ended: {}\n", child.seed, end_of(status)));
   }
   std::memcpy(&word, child.said.data(), sizeof word);

@@ -20,7 +20,8 @@ struct Outcome {
 struct Totals {
   std::uint64_t calls = 0, faults = 0;
   Time lasted = 0;
-  std::vector<std::uint64_t> bad;  // seeds, ascending
+  std::vector<std::uint64_t> bad;      // seeds, ascending
+  std::vector<std::uint64_t> crashed;  // of these: those whose process ended, or took too long
 };
 
 // Runs this program anew, once, so that its memory stands where it stood before: addresses are not drawn. Before all
@@ -29,7 +30,7 @@ void stand_still(char** argv);
 
 // Runs the jobs of seeds first .. first + jobs - 1, so many at a time. run: called in a child of this process. say:
 // called here, with the words of jobs in the order in which they end. A job in which its process ends, or that takes a
-// minute, is bad. Throws std::system_error if it can't start a process.
+// minute of processor time, is bad. Throws std::system_error if it can't start a process.
 Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers,
                 const std::function<Outcome(std::uint64_t seed)>& run,
                 const std::function<void(const std::string& words)>& say);

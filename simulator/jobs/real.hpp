@@ -15,6 +15,9 @@ Function* function_behind(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
+// The library asks for something that this program does not have: ends it, and says so.
+[[noreturn]] void not_simulated(const char* function, long what);
+
 }  // namespace ucft::jobs
 
 // real_open and the like, in the function where it stands.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -30,14 +31,22 @@ struct Options {
   bool as_json = false, verbose = false, shrinks = false;
 };
 
+// Of a rank or host that there is.
+bool is_there(const jobs::PlannedFault& fault, const JobPlan& plan) {
+  const bool is_of_rank = fault.kind == jobs::Fault::kill || fault.kind == jobs::Fault::stop;
+  if (is_of_rank) return fault.who < plan.ranks();
+  return fault.who <= plan.hosts.back() && (fault.kind == jobs::Fault::power || fault.other <= plan.hosts.back());
+}
+
 // The plan without the things that --shrink leaves out.
 JobPlan changed(JobPlan plan, const Options& options) {
   if (options.steps >= 0) plan.steps = options.steps;
   if (options.ranks > 0 && options.ranks < plan.ranks()) plan.hosts.resize(static_cast<std::size_t>(options.ranks));
   std::vector<jobs::PlannedFault> left;
-  for (std::size_t i = 0; i < plan.faults.size(); ++i)
-    if (std::ranges::find(options.without, static_cast<int>(i)) == options.without.end())
-      left.push_back(plan.faults[i]);
+  for (std::size_t i = 0; i < plan.faults.size(); ++i) {
+    const bool is_left_out = std::ranges::find(options.without, static_cast<int>(i)) != options.without.end();
+    if (!is_left_out && is_there(plan.faults[i], plan)) left.push_back(plan.faults[i]);
+  }
   plan.faults = std::move(left);
   return plan;
 }
@@ -120,28 +129,39 @@ int run_all(const Options& options, std::uint64_t first) {
   return totals.bad.empty() ? 0 : 1;
 }
 
-// Fewer faults, ranks and steps, as long as the job still breaks a promise. Each try is a process of its own: some end.
-int shrink(Options options, std::uint64_t seed) {
-  const auto is_bad = [&](const Options& tried) {
-    const auto run = [&](std::uint64_t each) { return run_job(tried, each); };
-    return !jobs::run_many(seed, 1, 1, run, [](const std::string&) {}).bad.empty();
+// How a job fails: the first rule that it breaks, or "crash"; empty: it does not. Its process is its own.
+std::string failure_of(const Options& options, std::uint64_t seed) {
+  std::string rule;
+  const auto run = [&](std::uint64_t each) {
+    const JobResult result = jobs::run(changed(jobs::plan_of(each), options));
+    const bool is_bad = !result.violations.empty();
+    return jobs::Outcome{0, 0, 0, is_bad, is_bad ? result.violations.front().rule : std::string()};
   };
+  const jobs::Totals totals = jobs::run_many(seed, 1, 1, run, [&](const std::string& words) { rule = words; });
+  return totals.crashed.empty() ? rule : "crash";
+}
+
+// Fewer faults, ranks and steps, as long as the job fails in the same way.
+int shrink(Options options, std::uint64_t seed) {
+  const std::string failure = failure_of(options, seed);
+  const auto is_bad = [&](const Options& tried) { return failure_of(tried, seed) == failure; };
   const auto take_if_bad = [&](const Options& tried) {
     const bool took = is_bad(tried);
     if (took) options = tried;
     return took;
   };
-  if (!is_bad(options)) {
+  if (failure.empty()) {
     fmt::print("the job of this seed breaks no promise\n");
     return 0;
   }
   const JobPlan plan = jobs::plan_of(seed);
   for (std::size_t i = 0; i < plan.faults.size(); ++i) {
+    if (std::ranges::find(options.without, static_cast<int>(i)) != options.without.end()) continue;
     Options tried = options;
     tried.without.push_back(static_cast<int>(i));
     take_if_bad(tried);
   }
-  for (int ranks = plan.ranks() - 1; ranks > 0; --ranks) {
+  for (int ranks = changed(plan, options).ranks() - 1; ranks > 0; --ranks) {
     Options tried = options;
     tried.ranks = ranks;
     take_if_bad(tried);

@@ -8,15 +8,12 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
-#include <cassert>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "simulator/jobs/files.hpp"
@@ -51,7 +48,7 @@ struct ucp_worker {
   };
   std::shared_ptr<Events> events = std::make_shared<Events>();
   int descriptor = -1;
-  std::uint32_t idle = 0;  // looks that found nothing
+  std::uint32_t idle_looks = 0;
 };
 
 struct ucp_ep {
@@ -266,7 +263,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker) {
   // Some loops of the library look at the clock and at UCX, and never yield.
   if (!worker->inbox.empty())
     Kernel::current()->idle_looks = 0;
-  else if (++worker->idle % 16 == 0)
+  else if (++worker->idle_looks % 16 == 0)
     kernel().idle();
   unsigned done = 0;
   for (std::uint64_t most = 1 + kernel().below(4); done < most && !worker->inbox.empty(); ++done) {

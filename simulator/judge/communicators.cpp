@@ -16,8 +16,8 @@ bool all_read_memory(const std::vector<RankHistory>& job, const std::vector<std:
   });
 }
 
-// First of the ranks that survived. Another one had a communicator with other members, maybe: between hosts its result is
-// not always the survivors'.
+// First of the ranks that survived. Another one had a communicator with other members, maybe: between hosts its result
+// is not always the survivors'.
 void take_members(const RankHistory& history, bool survives, std::map<std::string, Communicator>& all) {
   for (const Call& call : history.calls) {
     if (call.made.empty()) continue;
@@ -50,7 +50,7 @@ void take_calls(const RankHistory& history, bool survives, std::map<std::string,
 }  // namespace
 
 std::map<std::string, Communicator> communicators_of(const std::vector<RankHistory>& job,
-                                                      const std::vector<bool>& survived) {
+                                                     const std::vector<bool>& survived) {
   std::map<std::string, Communicator> all;
   Communicator& everybody = all["all"];
   everybody.name = "all";

@@ -111,7 +111,7 @@ class RandomCalls {
   Around around_;
   std::vector<Communicator> communicators_;
   std::int32_t rank_ = 0, size_ = 0;  // in the job
-  bool is_out_ = false, has_left_ = false;
+  bool is_out_ = false;
 };
 
 }  // namespace ucft::judge
