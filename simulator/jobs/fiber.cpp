@@ -9,7 +9,6 @@
 #include <cstring>
 #include <new>
 #include <span>
-#include <utility>
 
 #include "simulator/jobs/real.hpp"
 
@@ -20,20 +19,9 @@ constexpr std::size_t stack_bytes = std::size_t{512} << 10, guard_bytes = 4096;
 
 Fiber* beginning = nullptr;
 
-// Stacks are used again: fresh ones would be filled with zeros by the kernel, page by page.
-std::vector<void*>& free_stacks() {
-  static auto& all = *new std::vector<void*>;
-  return all;
-}
-
+// By the functions behind: they are not the calling process's.
 void* take_stack() {
-  std::vector<void*>& all = free_stacks();
-  if (!all.empty()) {
-    void* const stack = all.back();
-    all.pop_back();
-    return stack;
-  }
-  UCFT_REAL(mmap);  // not the calling process's
+  UCFT_REAL(mmap);
   void* const stack =
       real_mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (stack == MAP_FAILED || mprotect(stack, guard_bytes, PROT_NONE) != 0) throw std::bad_alloc();
@@ -92,7 +80,10 @@ const OwnOfThreads& own_of_threads() {
 Fiber::Fiber(std::uint64_t id, Process& process, std::function<void()> body)
     : id_(id), process_(process), body_(std::move(body)), stack_(take_stack()), own_(own_of_threads().of_new_one) {}
 
-Fiber::~Fiber() { free_stacks().push_back(stack_); }
+Fiber::~Fiber() {
+  UCFT_REAL(munmap);
+  real_munmap(stack_, stack_bytes);
+}
 
 // The first switch is makecontext()'s; the others are jumps, which ask nothing of the kernel.
 void Fiber::resume() {

@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <exception>
 #include <set>
-#include <stdexcept>
 
-#include "simulator/jobs/network.hpp"
 #include "simulator/judge/random_calls.hpp"
 #include "simulator/judge/recorder.hpp"
 #include "ucft/ucft.h"
@@ -48,8 +46,7 @@ PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
   if (hosts == 1 && fault.kind != Fault::stop) fault.kind = Fault::kill;
   fault.in_start_up = draw.one_in(8);
   fault.after = draw.within(draw.magnitude(10 * microsecond, 100 * millisecond));
-  fault.who = static_cast<int>(draw.below(
-      fault.kind == Fault::power || fault.kind == Fault::cut ? hosts : static_cast<std::uint64_t>(plan.ranks())));
+  fault.who = static_cast<int>(draw.below(fault.is_of_rank() ? static_cast<std::uint64_t>(plan.ranks()) : hosts));
   fault.other = (fault.who + 1 + static_cast<int>(draw.below(std::max<std::uint64_t>(hosts, 2) - 1))) %
                 static_cast<int>(std::max<std::uint64_t>(hosts, 2));
   fault.lasts = draw.one_in(2) ? draw.within(short_silence) : draw.within(long_silence);
@@ -186,11 +183,10 @@ class RunningJob {
   explicit RunningJob(const JobPlan& plan) : plan_(plan), kernel_(plan.seed), gathering_(plan.ranks()) {
     kernel_.temper = plan.temper;
     kernel_.processors_of_a_host = plan.processors;
-    open_network(plan.has_remote_access);
+    kernel_.has_remote_access = plan.has_remote_access;
     members_.resize(plan.hosts.size());
     result_.histories.resize(plan.hosts.size());
   }
-  ~RunningJob() { close_network(); }
   RunningJob(const RunningJob&) = delete;
   RunningJob& operator=(const RunningJob&) = delete;
 
@@ -271,8 +267,7 @@ class RunningJob {
 
   // One that befalls a rank or host that has ended is none.
   void befall(const PlannedFault& fault) {
-    const bool is_of_rank = fault.kind == Fault::kill || fault.kind == Fault::stop;
-    if (is_of_rank && process(fault.who).life != Life::lives) return;
+    if (fault.is_of_rank() && process(fault.who).life != Life::lives) return;
     ++result_.faults;
     if (fault.kind == Fault::kill || fault.kind == Fault::power || fault.lasts > short_silence)
       start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
@@ -315,8 +310,8 @@ class RunningJob {
       }
   }
 
-  // Silent ranks may as well be alive behind a broken link. The others go on if they are more than half of those that
-  // are neither proved dead nor leaving, or half with the lowest of them (docs/failure_model.md, Partitions).
+  // Silent ranks may as well be alive behind a broken link, and may not know who has left. The others go on if they are
+  // more than half of those that are not proved dead, or half with the lowest (docs/failure_model.md, Partitions).
   bool may_be_minority(int rank) const {
     const auto& calls = result_.histories[static_cast<std::size_t>(rank)].calls;
     const auto found = std::ranges::find(calls, UCFT_ERR_PARTITION, &judge::Call::status);
@@ -325,13 +320,15 @@ class RunningJob {
       const auto& theirs = result_.histories[static_cast<std::size_t>(other)].calls;
       return !theirs.empty() && theirs.back().kind == judge::Kind::destroy && theirs.back().began_at <= found->ended_at;
     };
-    int ours = 0, silent = 0, lowest = -1;
+    int ours = 0, lost = 0;
+    bool lowest_is_lost = false;
     for (int other = 0; other < plan_.ranks(); ++other) {
-      if (proved_.contains(other) || (leaves(other) && !silent_.contains(other))) continue;
-      (silent_.contains(other) ? silent : ours) += 1;
-      if (lowest < 0) lowest = other;
+      if (proved_.contains(other)) continue;
+      const bool is_lost = silent_.contains(other) || leaves(other);
+      if (ours + lost == 0) lowest_is_lost = is_lost;
+      (is_lost ? lost : ours) += 1;
     }
-    return silent > ours || (silent == ours && silent_.contains(lowest));
+    return lost > ours || (lost == ours && lowest_is_lost);
   }
 
   // Where something has befallen start-up it may fail, for some ranks or for all.

@@ -20,6 +20,8 @@ struct PlannedFault {
   Time after = 0;
   int who = 0, other = 0;  // a rank; of power a host; of cut from a host to another
   Time lasts = 0;          // of stop and cut
+
+  bool is_of_rank() const { return kind == Fault::kill || kind == Fault::stop; }
 };
 
 struct JobPlan {

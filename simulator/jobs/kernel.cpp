@@ -37,7 +37,7 @@ void Kernel::pass() { now_ += some(temper.call); }
 
 void Kernel::yield(Time duration) {
   current_->is_runnable = true;
-  wait(now_ + duration);
+  sleep_until(now_ + duration);
   current_->is_runnable = false;
 }
 
@@ -48,6 +48,11 @@ void Kernel::idle() {
 }
 
 bool Kernel::wait(Time until) {
+  current_->idle_looks = 0;
+  return sleep_until(until);
+}
+
+bool Kernel::sleep_until(Time until) {
   Fiber& self = *current_;
   ++self.waits;
   self.is_waiting = true;
@@ -76,7 +81,7 @@ Process& Kernel::start_process(int host, std::function<void()> main) {
   made.pid = 1000 + static_cast<int>(processes_.size());
   made.host = host;
   made.start_time = 100 + draw() % 100000;
-  ++mains_;
+  ++living_;
   start_thread(made, std::move(main));
   return made;
 }
@@ -84,10 +89,6 @@ Process& Kernel::start_process(int host, std::function<void()> main) {
 void Kernel::draw_budget() { budget = 1 + static_cast<std::int64_t>(below(2 * temper.blocks_between_cuts)); }
 
 void Kernel::cut_in() {
-  if (current_ == nullptr) {
-    budget = INT64_MAX;
-    return;
-  }
   draw_budget();
   if (current_->uncut == 0) yield(some(temper.yield));
 }
@@ -102,15 +103,14 @@ void Kernel::run_thread(Fiber& fiber) {
   if (process.life == Life::lives && fiber.is_over()) {
     for (Fiber* joiner : fiber.joiners) wake(*joiner);
     if (&fiber == process.threads.front().get()) {
-      --mains_;
-      process.life = Life::is_ending;
+      begin_to_end(process);
       take_away(process, false);
     }
   }
 }
 
 bool Kernel::run(Time until) {
-  while (mains_ > 0 && !events_.empty()) {
+  while (living_ > 0 && !events_.empty()) {
     const Event next = events_.top();
     events_.pop();
     if (next.at > until) return false;
@@ -128,15 +128,19 @@ bool Kernel::run(Time until) {
     else
       run_thread(fiber);
   }
-  return mains_ == 0;
+  return living_ == 0;
 }
 
 // ---- faults ---------------------------------------------------------------------------------------------------------
 
+void Kernel::begin_to_end(Process& process) {
+  process.life = Life::is_ending;
+  --living_;
+}
+
 void Kernel::kill(Process& process) {
   if (process.life != Life::lives) return;
-  process.life = Life::is_ending;
-  if (!process.threads.front()->is_over()) --mains_;
+  begin_to_end(process);
   at(now_ + some(temper.dying), [this, &process] { take_away(process, false); });
   if (current_ != nullptr && &current_->process() == &process) current_->suspend();  // for good
 }
@@ -153,8 +157,7 @@ void Kernel::lose_power(int host) {
   dark_.insert(host);
   for (const auto& process : processes_)
     if (process->host == host && process->life != Life::has_ended) {
-      if (process->life == Life::lives && !process->threads.front()->is_over()) --mains_;
-      process->life = Life::is_ending;
+      if (process->life == Life::lives) begin_to_end(*process);
       take_away(*process, true);
     }
 }

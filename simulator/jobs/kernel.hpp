@@ -81,6 +81,7 @@ class Kernel {
 
   Temper temper;
   int processors_of_a_host = 1;
+  bool has_remote_access = false;  // puts and gets are done by devices, as over InfiniBand
 
   // ---- chance -----------------------------------------------------------------------------------------------------
   std::uint64_t draw() { return random_(); }
@@ -97,7 +98,7 @@ class Kernel {
   void yield(Time duration);
   // As above, since it has found nothing to do. The longer in a row, the longer: else waiting takes most of the time.
   void idle();
-  // Until it is woken (true), or that time.
+  // For something to happen: until it is woken (true), or that time.
   bool wait(Time until);
   void wake(Fiber& fiber);
   Fiber& start_thread(Process& process, std::function<void()> body);
@@ -120,7 +121,6 @@ class Kernel {
 
   // ---- what others of this folder need ----------------------------------------------------------------------------
   Process* process_of(int pid);
-  std::vector<std::unique_ptr<Process>>& processes() { return processes_; }
   Channel& new_channel(int from, int to);  // lives as long as the kernel
   // Brings it from host to host, after a latency.
   void send(Channel& channel, std::function<void()> arrives);
@@ -147,6 +147,8 @@ class Kernel {
   };
 
   void run_thread(Fiber& fiber);
+  void begin_to_end(Process& process);
+  bool sleep_until(Time until);
   void push(Time at, Fiber& fiber);
   void take_away(Process& process, bool is_silent);
   void release(Process& process, bool is_silent);
@@ -161,7 +163,7 @@ class Kernel {
   std::uint64_t orders_ = 0, threads_ = 0;
   std::priority_queue<Event> events_;
   std::vector<std::unique_ptr<Process>> processes_;
-  std::size_t mains_ = 0;  // that are not over
+  std::size_t living_ = 0;  // processes
   std::set<std::pair<int, int>> cuts_;
   std::set<int> dark_;
   std::deque<Channel> channels_;

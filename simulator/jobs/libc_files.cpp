@@ -7,7 +7,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdarg>
@@ -151,6 +150,12 @@ int open_others(const ProcPath& path) {
   return note_descriptor(real_open(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), O_RDWR | O_CLOEXEC));
 }
 
+// A rank's memory is this program's.
+pid_t process_behind(pid_t pid) {
+  UCFT_REAL(getpid);
+  return Kernel::running() == nullptr ? pid : real_getpid();
+}
+
 // ---- directories ----------------------------------------------------------------------------------------------------
 
 struct Folder {
@@ -159,6 +164,7 @@ struct Folder {
   dirent entry{};
 };
 
+// Those that are open: a DIR* is one of these, or the system's.
 std::set<Folder*>& folders() {
   static auto& all = *new std::set<Folder*>;
   return all;
@@ -320,20 +326,15 @@ int munmap(void* address, size_t bytes) noexcept {
   return real_munmap(address, bytes);
 }
 
-// A rank's memory is this program's.
 ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long locals, const iovec* remote,
                          unsigned long remotes, unsigned long flags) noexcept {
   UCFT_REAL(process_vm_readv);
-  UCFT_REAL(getpid);
-  return real_process_vm_readv(Kernel::running() == nullptr ? pid : real_getpid(), local, locals, remote, remotes,
-                               flags);
+  return real_process_vm_readv(process_behind(pid), local, locals, remote, remotes, flags);
 }
 
 ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long locals, const iovec* remote,
                           unsigned long remotes, unsigned long flags) noexcept {
   UCFT_REAL(process_vm_writev);
-  UCFT_REAL(getpid);
-  return real_process_vm_writev(Kernel::running() == nullptr ? pid : real_getpid(), local, locals, remote, remotes,
-                                flags);
+  return real_process_vm_writev(process_behind(pid), local, locals, remote, remotes, flags);
 }
 }

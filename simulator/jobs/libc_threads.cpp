@@ -1,7 +1,6 @@
 // libc's names for time, threads and processes, as ucft_world has them. See kernel.hpp.
 #include <cxxabi.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,7 +39,6 @@ long futex_wait(Kernel& kernel, const std::uint32_t* word, std::uint32_t expecte
   if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != expected) return errno = EAGAIN, -1;
   const MemoryName name = name_of_memory(word);
   Fiber* const self = Kernel::current();
-  self->idle_looks = 0;
   sleepers()[name].push_back(self);
   const bool was_woken = kernel.wait(until);
   std::vector<Fiber*>& others = sleepers()[name];
@@ -69,7 +67,7 @@ long futex(Kernel& kernel, const std::uint32_t* word, int operation, std::uint32
     case FUTEX_WAIT_BITSET: return futex_wait(kernel, word, value, time == nullptr ? never : in_ns(*time));
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET: return futex_wake(kernel, word, static_cast<int>(value));
-    default: return errno = ENOSYS, -1;
+    default: not_simulated("futex", operation);
   }
 }
 
@@ -149,9 +147,7 @@ int nanosleep(const timespec* time, timespec* left) {
     UCFT_REAL(nanosleep);
     return real_nanosleep(time, left);
   }
-  Kernel::current()->idle_looks = 0;
-  kernel->wait(kernel->now() + in_ns(*time) + kernel->some(kernel->temper.wake));
-  return 0;
+  return clock_nanosleep(CLOCK_MONOTONIC, 0, time, left);
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {

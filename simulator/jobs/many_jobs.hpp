@@ -25,7 +25,7 @@ struct Totals {
 };
 
 // Runs this program anew, once, so that its memory stands where it stood before: addresses are not drawn. Before all
-// else. A system that does not allow it goes on as it is.
+// else. Where the system does not allow it, it says so and goes on.
 void stand_still(char** argv);
 
 // Runs the jobs of seeds first .. first + jobs - 1, so many at a time. run: called in a child of this process. say:

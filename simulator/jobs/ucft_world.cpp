@@ -33,8 +33,7 @@ struct Options {
 
 // Of a rank or host that there is.
 bool is_there(const jobs::PlannedFault& fault, const JobPlan& plan) {
-  const bool is_of_rank = fault.kind == jobs::Fault::kill || fault.kind == jobs::Fault::stop;
-  if (is_of_rank) return fault.who < plan.ranks();
+  if (fault.is_of_rank()) return fault.who < plan.ranks();
   return fault.who <= plan.hosts.back() && (fault.kind == jobs::Fault::power || fault.other <= plan.hosts.back());
 }
 
@@ -144,9 +143,8 @@ std::string failure_of(const Options& options, std::uint64_t seed) {
 // Fewer faults, ranks and steps, as long as the job fails in the same way.
 int shrink(Options options, std::uint64_t seed) {
   const std::string failure = failure_of(options, seed);
-  const auto is_bad = [&](const Options& tried) { return failure_of(tried, seed) == failure; };
   const auto take_if_bad = [&](const Options& tried) {
-    const bool took = is_bad(tried);
+    const bool took = failure_of(tried, seed) == failure;
     if (took) options = tried;
     return took;
   };

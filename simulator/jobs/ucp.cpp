@@ -18,7 +18,6 @@
 
 #include "simulator/jobs/files.hpp"
 #include "simulator/jobs/kernel.hpp"
-#include "simulator/jobs/network.hpp"
 
 using namespace ucft::jobs;
 
@@ -81,20 +80,30 @@ struct Network {
   std::map<const Process*, std::uint64_t> worker_of;
   std::vector<ucp_ep*> endpoints;
   std::uint64_t requests = 0;
-  bool has_remote_access = false;
 };
-Network* network = nullptr;
 
 Kernel& kernel() { return *Kernel::instance(); }
+Network& network() { return kernel().own<Network>(); }
 
-ucp_worker* worker_of(std::uint64_t number) { return network->workers.at(number); }
+ucp_worker* worker_of(std::uint64_t number) { return network().workers.at(number); }
 
 bool lives(const ucp_worker& worker) { return worker.is_open && worker.process->life == Life::lives; }
 
 Channel& way(std::uint64_t from, std::uint64_t to) {
-  Channel*& found = network->channels[{from, to}];
+  Channel*& found = network().channels[{from, to}];
   if (found == nullptr) found = &kernel().new_channel(worker_of(from)->process->host, worker_of(to)->process->host);
   return *found;
+}
+
+// In order, from one worker to the other.
+void send(std::uint64_t from, std::uint64_t to, std::function<void()> arrives) {
+  kernel().send(way(from, to), std::move(arrives));
+}
+void send_there(const ucp_ep* endpoint, std::function<void()> arrives) {
+  send(endpoint->worker->number, endpoint->target, std::move(arrives));
+}
+void send_back(const ucp_ep* endpoint, std::function<void()> arrives) {
+  send(endpoint->target, endpoint->worker->number, std::move(arrives));
 }
 
 void put_in(ucp_worker& worker, std::function<void()> what) {
@@ -126,16 +135,15 @@ void fail(ucp_ep* endpoint, ucs_status_t status) {
 
 // All that have an endpoint to it learn that it has gone, behind what it had sent.
 void say_gone(std::uint64_t gone) {
-  for (ucp_ep* each : network->endpoints)
-    if (each->target == gone && !each->is_closed)
-      kernel().send(way(gone, each->worker->number), [each] { fail(each, UCS_ERR_CONNECTION_RESET); });
+  for (ucp_ep* each : network().endpoints)
+    if (each->target == gone && !each->is_closed) send_back(each, [each] { fail(each, UCS_ERR_CONNECTION_RESET); });
 }
 
 // Its process has ended. In half of the cases all that it had on the way is lost.
 void has_died(ucp_worker* worker) {
   if (!std::exchange(worker->is_open, false)) return;
   worker->inbox.clear();
-  for (const auto& [ends, channel] : network->channels)
+  for (const auto& [ends, channel] : network().channels)
     if (ends.first == worker->number && kernel().one_in(2)) channel->items.clear();
   say_gone(worker->number);
 }
@@ -143,7 +151,7 @@ void has_died(ucp_worker* worker) {
 // Under way on that endpoint.
 Request* new_request(ucp_ep* endpoint, const ucp_request_param_t* param) {
   auto* const made = new Request;
-  made->number = ++network->requests;
+  made->number = ++network().requests;
   endpoint->under_way[made->number] = made;
   if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_CALLBACK) != 0) made->callback = param->cb.send;
   if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA) != 0) made->user_data = param->user_data;
@@ -161,6 +169,12 @@ void answer(ucp_ep* endpoint, std::uint64_t number, std::function<void()> first 
     if (first) first();
     complete(request, UCS_OK);
   });
+}
+
+// A process that has ended has none.
+bool has_memory(std::uint64_t number) {
+  const ucp_worker& worker = *worker_of(number);
+  return worker.is_open && worker.process->life != Life::has_ended;
 }
 
 std::vector<std::byte> copied(const void* data, std::size_t bytes) {
@@ -184,20 +198,6 @@ void deliver(ucp_worker& worker, const std::vector<std::byte>& header, const std
 }
 
 }  // namespace
-
-namespace ucft::jobs {
-
-void open_network(bool has_remote_access) {
-  network = new Network;
-  network->has_remote_access = has_remote_access;
-}
-
-void close_network() {
-  delete network;
-  network = nullptr;
-}
-
-}  // namespace ucft::jobs
 
 extern "C" {
 
@@ -225,11 +225,11 @@ void ucp_context_print_info(const ucp_context_h, FILE* stream) {
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t*, ucp_worker_h* worker) {
   auto* const made = new ucp_worker;
-  made->number = network->workers.size() + 1;
+  made->number = network().workers.size() + 1;
   made->process = context->process;
   made->events->worker = made;
-  network->workers[made->number] = made;
-  network->worker_of[context->process] = made->number;
+  network().workers[made->number] = made;
+  network().worker_of[context->process] = made->number;
   context->process->at_end.push_back([made] { has_died(made); });
   *worker = made;
   return UCS_OK;
@@ -290,10 +290,9 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t* params, u
   made->target = reinterpret_cast<const AddressOfWorker*>(params->address)->number;
   made->handler = params->err_handler;
   worker->endpoints.push_back(made);
-  network->endpoints.push_back(made);
+  network().endpoints.push_back(made);
   // To one that has gone: the connection is refused.
-  if (!worker_of(made->target)->is_open)
-    kernel().send(way(made->target, worker->number), [made] { fail(made, UCS_ERR_CONNECTION_RESET); });
+  if (!worker_of(made->target)->is_open) send_back(made, [made] { fail(made, UCS_ERR_CONNECTION_RESET); });
   *endpoint = made;
   return UCS_OK;
 }
@@ -304,21 +303,19 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h endpoint, const ucp_request_param_t*)
   end_all(endpoint, UCS_ERR_CANCELED);
   for (ucp_ep* each : worker_of(endpoint->target)->endpoints)
     if (each->target == endpoint->worker->number && !each->is_closed)
-      kernel().send(way(endpoint->worker->number, endpoint->target), [each] { fail(each, UCS_ERR_CONNECTION_RESET); });
+      send_there(endpoint, [each] { fail(each, UCS_ERR_CONNECTION_RESET); });
   return nullptr;
 }
 
 void ucp_ep_print_info(ucp_ep_h, FILE* stream) {
-  std::fputs(network->has_remote_access ? "# lane[0]: rc/eth0 put[1] get[1]\n" : "# lane[0]:  0:tcp/eth0 am\n", stream);
+  std::fputs(kernel().has_remote_access ? "# lane[0]: rc/eth0 put[1] get[1]\n" : "# lane[0]:  0:tcp/eth0 am\n", stream);
 }
 
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h endpoint, const ucp_request_param_t* param) {
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
-  kernel().send(way(endpoint->worker->number, endpoint->target), [endpoint, number] {
-    kernel().send(way(endpoint->target, endpoint->worker->number), [=] { answer(endpoint, number); });
-  });
+  send_there(endpoint, [endpoint, number] { send_back(endpoint, [=] { answer(endpoint, number); }); });
   return request;
 }
 
@@ -327,10 +324,9 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned, const void* header
   kernel().pass();
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   ucp_worker* const target = worker_of(endpoint->target);
-  kernel().send(way(endpoint->worker->number, endpoint->target),
-                [target, head = copied(header, header_bytes), value = copied(buffer, count)] {
-                  if (lives(*target)) put_in(*target, [=] { deliver(*target, head, value); });
-                });
+  send_there(endpoint, [target, head = copied(header, header_bytes), value = copied(buffer, count)] {
+    if (lives(*target)) put_in(*target, [=] { deliver(*target, head, value); });
+  });
   if (kernel().one_in(2)) return nullptr;
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
@@ -351,7 +347,7 @@ ucs_status_t ucp_mem_unmap(ucp_context_h, ucp_mem_h memory) {
   return UCS_OK;
 }
 ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memory, void** key, size_t* bytes) {
-  *key = new ucp_rkey{network->worker_of.at(context->process), memory->address, memory->bytes};
+  *key = new ucp_rkey{network().worker_of.at(context->process), memory->address, memory->bytes};
   *bytes = sizeof(ucp_rkey);
   return UCS_OK;
 }
@@ -370,11 +366,10 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h endpoint, const void* buffer, size_t count
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
-  kernel().send(way(endpoint->worker->number, endpoint->target), [=, value = copied(buffer, count)] {
-    const ucp_worker& target = *worker_of(endpoint->target);
-    if (!target.is_open || target.process->life == Life::has_ended) return fail(endpoint, UCS_ERR_ENDPOINT_TIMEOUT);
+  send_there(endpoint, [=, value = copied(buffer, count)] {
+    if (!has_memory(endpoint->target)) return fail(endpoint, UCS_ERR_ENDPOINT_TIMEOUT);
     std::memcpy(reinterpret_cast<void*>(address), value.data(), value.size());
-    kernel().send(way(endpoint->target, endpoint->worker->number), [=] { answer(endpoint, number); });
+    send_back(endpoint, [=] { answer(endpoint, number); });
   });
   return request;
 }
@@ -385,13 +380,11 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h endpoint, void* buffer, size_t count, uint
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
-  kernel().send(way(endpoint->worker->number, endpoint->target), [=] {
-    const ucp_worker& target = *worker_of(endpoint->target);
-    if (!target.is_open || target.process->life == Life::has_ended) return fail(endpoint, UCS_ERR_ENDPOINT_TIMEOUT);
-    kernel().send(way(endpoint->target, endpoint->worker->number),
-                  [=, value = copied(reinterpret_cast<const void*>(address), count)] {
-                    answer(endpoint, number, [=] { std::memcpy(buffer, value.data(), value.size()); });
-                  });
+  send_there(endpoint, [=] {
+    if (!has_memory(endpoint->target)) return fail(endpoint, UCS_ERR_ENDPOINT_TIMEOUT);
+    send_back(endpoint, [=, value = copied(reinterpret_cast<const void*>(address), count)] {
+      answer(endpoint, number, [=] { std::memcpy(buffer, value.data(), value.size()); });
+    });
   });
   return request;
 }
