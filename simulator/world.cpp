@@ -191,40 +191,42 @@ void World::post_what_can_be(Rank rank) {
   }
 }
 
+// In the order of ProcessReplica::memory_for(): a rank may have memory for what it gives, and none for what it gets.
 Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::size_t index) {
   Buffers& buffers = node(rank).buffers;
+  const CatalogueRow& row = arguments.row();
   const bool is_root = arguments.root == rank;
   Operation::Memory memory;
-  if (arguments.count == 0 && !arguments.row().has_own_lengths()) return memory;
-  if (is_one_of(arguments.row().gets, is_root)) {
+  if (arguments.count == 0 && !row.has_own_lengths()) return memory;
+  if (is_one_of(row.gives, is_root)) {
+    std::vector<std::byte> input;
+    if (row.goes_straight) {
+      ExchangeInput mine;
+      mine.add(rank, plan_.ranks, false);
+      input.swap(mine.bytes);
+      memory.shares.swap(mine.shares);
+    } else {
+      input = input_of(arguments, rank, index);
+    }
+    memory.input = buffers.whole(buffers.copy_in(input.data(), input.size()));
+    memory.lacks = !memory.input;
+  }
+  if (is_one_of(row.gets, is_root)) {
     memory.result = buffers.allocate(with_collective(
         arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, plan_.ranks); }));
-    memory.lacks = memory.result == no_buffer;
+    memory.lacks |= memory.result == no_buffer;
   }
   const bool lends = (static_cast<std::size_t>(rank) + index) % 3 != 2;  // the others' result goes where their input is
-  const CatalogueRow& row = arguments.row();
   if (plan_.lends && lends && row.reduces && row.disseminates && !row.goes_straight) {
     std::vector<std::uint64_t>& landing = node(rank).landings[index];
     landing.resize(arguments.count);
     memory.landing = buffers.adopt(reinterpret_cast<std::byte*>(landing.data()), arguments.bytes(), 0);
   }
-  if (arguments.row().goes_straight) {
+  if (row.goes_straight) {
     memory.room_grows = rank % 2 == 1 && plan_.short_of_memory == no_rank;
     memory.room = buffers.allocate(room_of_exchange(plan_.ranks, rank, memory.room_grows));
     memory.lacks |= memory.room == no_buffer;
   }
-  if (memory.lacks || !is_one_of(arguments.row().gives, is_root)) return memory;
-  std::vector<std::byte> input;
-  if (arguments.row().goes_straight) {
-    ExchangeInput mine;
-    mine.add(rank, plan_.ranks, false);
-    input.swap(mine.bytes);
-    memory.shares.swap(mine.shares);
-  } else {
-    input = input_of(arguments, rank, index);
-  }
-  memory.input = buffers.whole(buffers.copy_in(input.data(), input.size()));
-  memory.lacks = !memory.input;
   return memory;
 }
 

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 Departures::Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options) : me_(me), options_(options) {
@@ -37,7 +39,7 @@ void Departures::on_lifeline_out(Rank rank) {
 void Departures::on_word(Rank by, Rank about, bool proved) {
   if (about == me_) return on_excluded_word(by);
   if (has_left(by) || (has_failed(by) && about != by)) return;
-  if (about == by) peer_of(by).is_out = true;
+  if (about == by && UCFT_SOMETIMES("a rank says of itself that it is out")) peer_of(by).is_out = true;
   note(about, proved ? Evidence::proof : Evidence::silence);
 }
 
@@ -45,10 +47,11 @@ void Departures::on_word(Rank by, Rank about, bool proved) {
 // lower goes on.
 void Departures::on_excluded_word(Rank by) {
   const bool is_lower_here = is_here(by) && by < me_ && !is_proved(by);
-  if (may_live(by) || is_lower_here) on_excluded_mark(by);
+  if (may_live(by) || (UCFT_SOMETIMES("two ranks have lost each other") && is_lower_here)) on_excluded_mark(by);
 }
 
 void Departures::on_excluded_mark(Rank by) {
+  UCFT_SOMETIMES("a rank hears that it is declared dead");
   if (excluded_by_ < 0) excluded_by_ = by;
   told_out_ = true;
 }
@@ -84,9 +87,11 @@ void Departures::on_left_word(Rank rank, bool all_know, Time now) {
 // Its process may live on, so nothing else would tell.
 void Departures::on_mark(Rank rank, Mark mark) {
   if (mark == Mark::none || is_out() || has_left(rank)) return;
+  if (mark != Mark::out) UCFT_SOMETIMES("a mark in memory says that its rank has left");
   peer_of(rank).all_know |= mark == Mark::left;
   if (mark == Mark::out) {
     Peer& peer = peer_of(rank);
+    UCFT_SOMETIMES("a mark in memory says that its rank is out");
     peer.is_out = peer.seen_here = true;
     peer.evidence = Evidence::proof;
   }
@@ -98,9 +103,10 @@ void Departures::on_mark(Rank rank, Mark mark) {
 void Departures::on_connection_lost(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   if (is_gone(rank)) return;
+  UCFT_SOMETIMES("a connection is lost");
   if (!peer.broken_since) peer.broken_since = now;
   waiting_ = true;
-  if (peer.leaving_since) hear_out(rank);
+  if (peer.leaving_since && UCFT_SOMETIMES("a connection is lost to a rank that leaves")) hear_out(rank);
 }
 
 void Departures::on_fence_refused(Rank rank) {
@@ -112,6 +118,7 @@ void Departures::on_heard_out(Rank rank, Mark mark) {
   Peer& peer = peer_of(rank);
   if (peer.standing != Standing::departing) return;  // its word that it leaves was among it
   if (mark == Mark::out) {
+    UCFT_SOMETIMES("a rank that is heard out says that it is out");
     peer.is_out = true;
     peer.evidence = Evidence::proof;
   }
@@ -134,7 +141,8 @@ void Departures::on_turn(Time now) {
   }
   if (!std::exchange(undecided_, false)) return;
   note_silent_hosts();
-  if (!holds_majority()) return exclude_self(Exclusion::minority);
+  if (!holds_majority() && UCFT_SOMETIMES("a rank finds itself in a minority"))
+    return exclude_self(Exclusion::minority);
   for (Rank rank = 0; rank < size(); ++rank)
     if (!may_live(rank)) hear_out(rank);
   announce();  // what this rank was told by another and sees itself now: that one may have died before it told all
@@ -143,7 +151,7 @@ void Departures::on_turn(Time now) {
 // The last messages of a rank, its part in the last barrier and the word that it leaves, may get lost with its
 // connection. It owes nothing any more, but a rank that still waits for it must not do so for ever.
 void Departures::watch_leaver(Rank rank, Time now) {
-  if (now - *peer_of(rank).leaving_since >= options_.suspect_after)
+  if (now - *peer_of(rank).leaving_since >= options_.suspect_after && UCFT_SOMETIMES("a farewell does not come"))
     hear_out(rank);
   else
     waiting_ = true;
@@ -154,6 +162,7 @@ void Departures::watch_broken(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   waiting_ = true;
   if (now - *peer.broken_since < options_.suspect_after) return;
+  UCFT_SOMETIMES("a rank whose connection is lost for long");
   if (peer.is_leaving) return hear_out(rank);
   if (!options_.fence || !is_here(rank)) return on_verdict(rank, false);
   peer.broken_since = now;  // its end is seen as a proof; else once more
@@ -174,7 +183,9 @@ bool Departures::holds_majority() const {
   if (std::ranges::none_of(peers_, is_silent)) return true;
   const Count now = count();
   const auto lost = static_cast<std::int32_t>(now.lost.size()), ours = now.counted - lost - now.leaving;
+  if (now.leaving > 0) UCFT_SOMETIMES("a rank leaves while majorities are counted");
   if (ours != lost) return ours > lost;
+  UCFT_SOMETIMES("a partition has equal halves");
   Rank lowest = 0;
   while (!counts(lowest) || is_leaving_here(lowest)) ++lowest;  // this rank is neither
   return now.lost.front() != lowest;
@@ -228,7 +239,8 @@ void Departures::note_silent_hosts() {
   const std::vector<std::size_t> all = hosts_within_reach(false), heard = hosts_within_reach(true);
   const std::size_t here = peer_of(me_).host;
   for (Peer& peer : peers_)
-    if (all[peer.host] == all[here] && heard[peer.host] != heard[here] && peer.standing == Standing::present)
+    if (all[peer.host] == all[here] && heard[peer.host] != heard[here] && peer.standing == Standing::present &&
+        UCFT_SOMETIMES("a host is taken for silent, since nobody hears it"))
       peer.evidence = std::max(peer.evidence, Evidence::silence);
 }
 
@@ -249,7 +261,8 @@ void Departures::depart(Rank rank, bool has_left) {
   Peer& peer = peer_of(rank);
   peer.standing = has_left ? Standing::left : Standing::failed;
   const bool proved = is_proved(rank);
-  if (!has_left && !proved) actions_.push_back({.kind = Action::Kind::tell_out, .rank = rank});
+  if (!has_left && !proved && UCFT_SOMETIMES("a rank that may live is declared dead"))
+    actions_.push_back({.kind = Action::Kind::tell_out, .rank = rank});
   actions_.push_back(
       {.kind = Action::Kind::depart, .rank = rank, .has_left = has_left, .all_know = peer.all_know, .proved = proved});
   if (!has_left)
@@ -269,6 +282,7 @@ void Departures::announce() {
     Peer& peer = peer_of(failed);
     if (!has_failed(failed) || peer.announced != Evidence::none || !peer.seen_here) continue;
     if (is_here(failed) && !speaks) continue;
+    UCFT_SOMETIMES("a failure is announced to other hosts");
     peer.announced = peer.evidence;
     tell(present(), failed, is_proved(failed));
   }
@@ -300,7 +314,8 @@ void Departures::pass_on() {
   const std::vector<Rank> all = near();
   std::vector<Rank> newcomers;
   for (const Rank rank : all)
-    if (!std::exchange(peer_of(rank).is_informed, true)) newcomers.push_back(rank);
+    if (!std::exchange(peer_of(rank).is_informed, true) && UCFT_SOMETIMES("a rank has a new neighbour in the tree"))
+      newcomers.push_back(rank);
   for (Rank failed = 0; failed < size(); ++failed) {
     Peer& peer = peer_of(failed);
     if (has_left(failed) && !is_leaving_)

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "timeout_detector/signals_blocked.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 namespace {
@@ -122,7 +123,8 @@ void DetectorThread::take_turn(Time now) {
 
 void DetectorThread::note_lateness(Time now) {
   const Time before = std::exchange(turned_at_, now), late = setup_.options.suspect_after / 4;
-  if (before > Time::zero() && now - before >= late + setup_.options.heartbeat_period)
+  if (before > Time::zero() && now - before >= late + setup_.options.heartbeat_period &&
+      UCFT_SOMETIMES("a detector is late itself"))
     late_until_ = now + 10 * setup_.options.suspect_after;
 }
 
@@ -136,6 +138,7 @@ void DetectorThread::begin_waiting_anew(Time now) {
   for (std::size_t index = 0; index < watched_.size(); ++index) {
     Watched& watched = *watched_[index];
     if (!watched.fencing) continue;
+    UCFT_SOMETIMES("a detector was away while it waited for a proof");
     watched.fence_until = now + setup_.fence_limit;
     if (!watched.remote) continue;
     watched.fencing = false;
@@ -217,6 +220,7 @@ bool DetectorThread::look_for_ending(std::size_t index) {
   if (watched.proved) return true;
   const std::uint64_t before = std::exchange(watched.ending, processes_.ending(watched.peer.rank));
   if (before == 0 || before != watched.ending) return false;
+  UCFT_SOMETIMES("a process is seen to end before its pidfd says so");
   silence_.forget(static_cast<TimeoutDetector::Peer>(index));
   watched.fencing = false;
   report(watched, Verdict::Kind::proved);
@@ -230,6 +234,7 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
   if (!watched.lifeline.is_open()) return;
   const Lifeline::News news = watched.lifeline.listen();
   if (news.heartbeat && watched.fencing) {  // it was silent, but nobody has been told so yet
+    UCFT_SOMETIMES("a suspicion is withdrawn");
     watched.fencing = false;
     silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   }
@@ -237,15 +242,22 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
     heard(index, now);
     watched.patience = 0;
   }
-  if (news.starved) watched.starved_until = now + 10 * setup_.options.suspect_after;
-  if (news.out) report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
+  if (news.starved && UCFT_SOMETIMES("a rank of another host says that it is starved"))
+    watched.starved_until = now + 10 * setup_.options.suspect_after;
+  if (news.out && UCFT_SOMETIMES("a lifeline says that its rank is out"))
+    report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
   if (news.leave) {
+    UCFT_SOMETIMES("a lifeline says that its rank leaves");
+    if (news.early) UCFT_SOMETIMES("a lifeline says that its rank leaves, and some may not know");
     watched.forgotten.store(true, std::memory_order_release);
     setup_.listener->on_left(watched.peer.rank, !news.early);
   }
-  if (news.excluded) setup_.listener->on_excluded(watched.peer.rank);
-  if (is_proof(watched, news, now)) report(watched, Verdict::Kind::proved);
+  if (news.excluded && UCFT_SOMETIMES("a lifeline says that this rank is declared dead"))
+    setup_.listener->on_excluded(watched.peer.rank);
+  if (is_proof(watched, news, now) && UCFT_SOMETIMES("a lifeline ends with its process"))
+    report(watched, Verdict::Kind::proved);
   if (news.end != Lifeline::End::lost || watched.has_left()) return;
+  UCFT_SOMETIMES("a lifeline is lost");
   watched.fencing = false;
   silence_.forget(static_cast<TimeoutDetector::Peer>(index));
   setup_.listener->on_line_lost(watched.peer.rank);
@@ -300,15 +312,21 @@ void DetectorThread::heard(std::size_t index, Time now) {
 // A peer has passed its deadline. The only place that decides what follows from silence.
 void DetectorThread::judge(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
-  if (watched.has_left()) return silence_.forget(static_cast<TimeoutDetector::Peer>(index));
+  if (watched.has_left() && UCFT_SOMETIMES("a rank that has left falls silent"))
+    return silence_.forget(static_cast<TimeoutDetector::Peer>(index));
   if (watched.remote && may_be_starved(watched, now) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now))
     return;
-  if (watched.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
+  if (watched.remote && UCFT_SOMETIMES("a rank of another host falls silent"))
+    return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (look_for_ending(index) || look_for_ending(index)) return;  // there may have been too many to be looked at
-  if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
+  if (is_starved(watched.peer.rank) && UCFT_SOMETIMES("a rank falls silent that waits for a processor") &&
+      silence_.extend(static_cast<TimeoutDetector::Peer>(index), now))
+    return;
+  UCFT_SOMETIMES("a rank on this host falls silent");
   if (has_beaten(watched)) return heard(index, now);  // it had no processor until now, and sleeps again
   if (setup_.spares_traced && is_traced(watched)) return silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   if (setup_.fence && processes_.kill(watched.peer.rank)) {
+    UCFT_SOMETIMES("a silent rank is killed");
     say_fenced(watched, 0);
     return start_waiting(index, now + setup_.fence_limit);
   }
@@ -353,6 +371,7 @@ void DetectorThread::give_up_fencing(Time now) {
       continue;
     }
     watched->fencing = false;
+    UCFT_SOMETIMES("a rank that was killed does not end in time");
     report(*watched, Verdict::Kind::suspected);
   }
   if (silent_host) report_silent_hosts();
@@ -365,6 +384,7 @@ void DetectorThread::report_silent_hosts() {
     watched->fencing = false;
     if (!watched->proved && !watched->has_left()) silent.push_back(watched.get());
   }
+  if (silent.size() > 1) UCFT_SOMETIMES("several ranks are silent together");
   for (Watched* watched : silent) report(*watched, Verdict::Kind::suspected, false, watched != silent.back());
 }
 
@@ -381,6 +401,7 @@ int DetectorThread::report_deaths() {
 bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool out, bool more) {
   const std::lock_guard lock(verdicts_);
   if (watched.proved || (kind == Verdict::Kind::suspected && watched.suspected)) return false;
+  if (kind == Verdict::Kind::proved && watched.suspected) UCFT_SOMETIMES("a suspicion becomes a proof");
   if (kind == Verdict::Kind::proved)
     watched.proved = true;
   else

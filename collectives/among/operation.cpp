@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 std::vector<Rank> Operation::awaited() const {
@@ -33,6 +35,7 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
   started_ = true;
   ballots_.begin(number, members, arguments.root, surroundings);
   if (row_->rooted() && !members.contains(arguments.root)) {  // all know it: members are agreed
+    UCFT_SOMETIMES("the root of an operation is known to be dead before it begins");
     decision_.first_decided = decision_.accepted = ballots_.first();
     return give_up(Outcome::root_failed, out.buffers());
   }
@@ -103,7 +106,10 @@ void Operation::on_failure(Rank rank, Outbox& out) {
       if (!finished_) give_up(Outcome::root_failed, out.buffers());
       return;
     }
-    if (!finished_ && optimistic_.is_whole()) deliver_optimistic(out.buffers());
+    if (delivered_) UCFT_SOMETIMES("a rank dies in an optimistic ballot that has delivered here");
+    if (!finished_ && optimistic_.is_whole() && UCFT_SOMETIMES("a rank dies when all data are here, not all words"))
+      deliver_optimistic(out.buffers());
+    if (!finished_) UCFT_SOMETIMES("an optimistic ballot is left for one with a root");
     ballots_.promise(ballots_.first());
     return join(out);
   }
@@ -112,6 +118,8 @@ void Operation::on_failure(Rank rank, Outbox& out) {
       if (!finished_) give_up(Outcome::root_failed, out.buffers());
       return;
     }
+    UCFT_SOMETIMES("the root of a ballot dies, and the next one takes its place");
+    if (delivered_) UCFT_SOMETIMES("the root of a ballot dies when its decision is here");
     ballots_.promise(rank);
     joins_later_ = false;
     return join(out);
@@ -123,6 +131,8 @@ void Operation::on_failure(Rank rank, Outbox& out) {
   const bool was_awaited = up_correction_.on_failure(rank), was_asked = gather_.on_failure(rank);
   ask_if_cut_off(out);
   dissemination_.on_failure(rank, ballots_);
+  if (was_awaited) UCFT_SOMETIMES("a rank dies that a ballot waits for");
+  if (was_asked) UCFT_SOMETIMES("a rank dies that a root has asked");
   if (was_awaited || was_asked) advance(out);
 }
 
@@ -223,6 +233,7 @@ void Operation::deliver_optimistic(Buffers& buffers) {
 // Some rank can't take part. So all go on with the root's ballot, in which a rank needs no memory to pass on what
 // others need.
 void Operation::leave_optimistic(const Message& why, Outbox& out) {
+  UCFT_SOMETIMES("a rank refuses an optimistic ballot");
   optimistic_.refuse(why, arguments_, ballots_, out);
   ballots_.promise(ballots_.first());
   join(out);
@@ -260,14 +271,16 @@ void Operation::join(Outbox& out) {
   } else if (ballots_.is_root() && delivered_) {
     decide(out);
   } else if (ballots_.is_root()) {  // of a broadcast: its data are the decision
-    if (memory_.lacks)
+    if (memory_.lacks) {
+      // Its data may be there, and not its result.
       decision_.lack_memory(lacking());
-    else if (memory_.root_died)
+    } else if (memory_.root_died) {
       decision_.outcome = Outcome::root_failed;
-    else
+    } else {
       decision_.contributors = 1;
-    decision_.value = memory_.input;  // a copy, made when it was posted
-    out.buffers().retain(memory_.input);
+      decision_.value = memory_.input;  // a copy, made when it was posted
+      out.buffers().retain(memory_.input);
+    }
     decision_.first_decided = ballots_.promised();
     decide(out);
   }
@@ -302,6 +315,7 @@ void Operation::drain_inbox(Outbox& out) {
   std::vector<Message> messages;
   messages.swap(draining_);  // keeps its capacity for the next time
   messages.swap(inbox_);
+  UCFT_SOMETIMES("messages came before their operation was begun");
   for (const Message& message : messages) {
     on_message(message, out);
     out.buffers().release(message.value);
@@ -348,6 +362,7 @@ void Operation::advance_root(Outbox& out) {
     case CleanSubtree::State::found: return decide_sum(sum, failed, out);
     case CleanSubtree::State::none: break;
   }
+  UCFT_SOMETIMES("no subtree is clean: the root asks all");
   gather_.start(compose(Phase::gather), ballots_, out);
   advance_root(out);  // nobody may be left to ask
 }
@@ -359,6 +374,7 @@ void Operation::conclude_gather(Outbox& out) {
   gather_.add_decisions(sum);
   if (sum.decided() == nullptr && row_->collects) {
     if (gather_.new_failures(ballots_) > arguments_.f && !row_->from_root()) {
+      UCFT_SOMETIMES("more than f ranks are missing");
       decision_.outcome = Outcome::too_many_failures;
     } else {
       gather_.add_contributions(sum, up_correction_.mine(), arguments_.f, ballots_);
@@ -380,6 +396,7 @@ void Operation::ask_if_cut_off(Outbox& out) {
 void Operation::decide_sum(const Sum& sum, FailureList& failed, Outbox& out) {
   Buffers& buffers = out.buffers();
   if (sum.decided() != nullptr) {
+    UCFT_SOMETIMES("a decision of an earlier root is adopted");
     decision_.take_over(*sum.decided(), me(), memory_.result, buffers);
     return decide(out);
   }
@@ -411,7 +428,9 @@ void Operation::decide(Outbox& out) {
 
 void Operation::deliver(const Message& message, Outbox& out) {
   if (delivered_) {
-    if (ballots_.before(decision_.accepted, message.attempt)) decision_.accepted = message.attempt;
+    if (ballots_.before(decision_.accepted, message.attempt) &&
+        UCFT_SOMETIMES("a decision comes again, of a later ballot"))
+      decision_.accepted = message.attempt;
     return;
   }
   clear_optimistic(out.buffers());
@@ -430,6 +449,7 @@ void Operation::deliver(const Message& message, Outbox& out) {
     Message up = compose(Phase::up);
     up.prev = prev_;
     up.flags = is_unclean;
+    UCFT_SOMETIMES("a decision comes before this rank has passed up its part");
     up_correction_.pass_up_nothing(up, plan_, out);
   }
   joins_later_ = false;
@@ -472,6 +492,7 @@ void Operation::on_broadcast(const Message& message, Outbox& out) {
 }
 
 void Operation::on_correction(const Message& message, Outbox& out) {
+  if (!delivered_) UCFT_SOMETIMES("a correction brings the decision");
   const bool was_delivered = delivered_;
   deliver(message, out);
   if (dissemination_.on_correction(message, was_delivered, arguments_, ballots_))
@@ -481,7 +502,9 @@ void Operation::on_correction(const Message& message, Outbox& out) {
 // Only the root of a ballot answers for it.
 void Operation::on_ask(const Message& message, Outbox& out) {
   if (message.attempt != me()) return;
-  if (!delivered_) return dissemination_.keep_asker(message.peer);
+  UCFT_SOMETIMES("a rank that was cut off asks a root");
+  if (!delivered_ && UCFT_SOMETIMES("a rank that was cut off asks a root that has not decided"))
+    return dissemination_.keep_asker(message.peer);
   Message answer = decision_message(Phase::decided);
   answer.attempt = message.attempt;
   out.send(message.peer, answer);
@@ -501,6 +524,7 @@ void Operation::on_mismatch(const Message& message, Outbox& out) {
   const bool is_told = message.phase == Phase::mismatch && members().contains(message.attempt);
   const Rank culprit = is_told ? message.attempt : message.peer;
   mismatch_told_ = true;
+  UCFT_SOMETIMES("ranks call different operations");
   Message word = compose(Phase::mismatch);
   word.attempt = culprit;
   for (std::int32_t position = 0; position < members().size(); ++position) {

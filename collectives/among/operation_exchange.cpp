@@ -4,6 +4,8 @@
 
 #include "collectives/among/operation.hpp"
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 namespace {
@@ -28,6 +30,7 @@ void Operation::begin_exchange(Outbox& out) {
   exchange_.start(blank, memory_.input, memory_.shares, {memory_.room, memory_.room_grows},
                   row_->from_root() ? arguments_.root : no_rank, mine, ballots_, out);
   if (ballots_.any_member_failed()) {
+    UCFT_SOMETIMES("an exchange begins when a rank has failed");
     ballots_.promise(ballots_.first());
     join(out);
   } else {
@@ -39,6 +42,7 @@ void Operation::begin_exchange(Outbox& out) {
 }
 
 void Operation::on_exchange(const Message& message, Outbox& out) {
+  if (!follows_the_same(message)) UCFT_SOMETIMES("a stream comes of an orphaned decision");
   if (!follows_the_same(message) || mismatch_told_ || (finished_ && message.phase != Phase::closing)) return;
   if (!exchange_.accepts(message)) return on_mismatch(message, out);
   exchange_.on_message(message, out.buffers());
@@ -46,10 +50,13 @@ void Operation::on_exchange(const Message& message, Outbox& out) {
 }
 
 void Operation::go_on_with_exchange(Outbox& out) {
-  if (joins_later_ && exchange_.has_all_that_live(ballots_)) return join(out);
+  if (joins_later_ && exchange_.has_all_that_live(ballots_) &&
+      UCFT_SOMETIMES("an exchange that lost a rank has all of the others"))
+    return join(out);
   if (!ballots_.is_optimistic() || !exchange_.close(ballots_, out) || finished_) return;
   Buffers& buffers = out.buffers();
   if (const Rank lacking = exchange_.first_lacking(); lacking != no_rank) {
+    UCFT_SOMETIMES("a rank lacks memory for an exchange");
     decision_.lack_memory(lacking);
   } else if (memory_.lacks) {  // it gives nothing, so it has not told the others
     decision_.lack_memory(this->lacking());

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 OperationWindow::OperationWindow(Size size, Buffers& buffers)
@@ -37,6 +39,7 @@ bool OperationWindow::ready(Outbox& out) {
     barrier.f = rooted_f_;
     rooted_in_a_row_ = 0;
     rooted_f_ = 0;
+    UCFT_SOMETIMES("rooted operations in a row are followed by a barrier");
     start(barrier, {}, out);
   }
   return !is_out_ && rooted_in_a_row_ < window_ / 2 && can_start(next_);
@@ -83,6 +86,7 @@ void OperationWindow::on_message(const Message& message, Outbox& out) {
   if (message.operation < dropped_upto_) return;  // nobody alive can need an answer
   Operation& operation = slot(message.operation);
   if (message.operation >= next_) {
+    UCFT_SOMETIMES("a message is for an operation that is yet to be posted");
     if (!has_left_) operation.store(message, buffers_);
     return;
   }
@@ -122,6 +126,7 @@ Rank OperationWindow::take_leaver(Outbox& out) {
   leavers_.erase(found);
   reported_.insert(leaver.rank);
   if (failed_.contains(leaver.rank)) return leaver.rank;
+  if (!idle()) UCFT_SOMETIMES("a member leaves while operations run");
   let_go_.push_back(leaver);
   fail_in(leaver.rank, leaver.from, UINT64_MAX, out);
   return leaver.rank;
@@ -165,7 +170,7 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
   if (operation.decision().list_length > 0) {
     const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(operation.decision().list));
     for (std::uint32_t i = 0; i < operation.decision().list_length; ++i) {
-      if ((list[i] & of_living_host) != 0) continue;
+      if ((list[i] & of_living_host) != 0 && UCFT_SOMETIMES("a rank is missing whose host lives")) continue;
       reported_.insert(static_cast<Rank>(list[i] & ~contributed_bit));
       is_out_ = is_out_ || static_cast<Rank>(list[i] & ~contributed_bit) == me_;
     }

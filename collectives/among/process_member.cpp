@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 ProcessMember::ProcessMember(Place place, Journal& journal, Caller& caller, Buffers& buffers)
@@ -100,7 +102,10 @@ void ProcessMember::take_result(const JournalEntry& entry) {
   const Owed owed = owed_.front();
   owed_.pop_front();
   assert(entry.from == owed.number && entry.value.size() == owed.value.bytes);
-  if (speaks_) journal_.wake();
+  if (speaks_)
+    journal_.wake();
+  else
+    UCFT_SOMETIMES("a long result is taken where the speaker has it");
   caller_.on_completed(owed.call, owed.number, entry.value);
   buffers_.release(owed.value);
   process_.forget_unneeded();
@@ -141,8 +146,9 @@ bool ProcessMember::record_failures() {
   while (!dead_hosts_.empty()) {
     const auto [host, how] = dead_hosts_.back();
     dead_hosts_.pop_back();
-    if (process_.window().failed().contains(host)) continue;
+    if (process_.window().failed().contains(host) && UCFT_SOMETIMES("a host is gone that is known to be so")) continue;
     const bool has_left = how == Gone::left || how == Gone::left_needed;
+    if (how == Gone::left_needed) UCFT_SOMETIMES("a host has left whose last one may have been needed");
     record({.what = has_left ? JournalEntry::What::left : JournalEntry::What::failure,
             .about = host,
             .was_needed = how == Gone::left_needed});
@@ -166,6 +172,7 @@ bool ProcessMember::take_held() {
     const Held held = held_[i];
     const auto admission = process_.admission(held.message.peer, held.place, held.message.operation);
     if (admission == ProcessReplica::Admission::later) {
+      UCFT_SOMETIMES("a packet is too early, and kept");
       ++i;
       continue;
     }
@@ -190,7 +197,9 @@ bool ProcessMember::on_packet(Rank from, std::uint32_t place, const Message& mes
   if (place == you_may_go) lets_us_go_[static_cast<std::size_t>(message.peer)] = true;
   if (place == we_leave) on_leave_word(message.peer, message.operation);
   if (is_word(place)) return true;
-  if (process_.admission(message.peer, place, message.operation) == ProcessReplica::Admission::late) return false;
+  if (process_.admission(message.peer, place, message.operation) == ProcessReplica::Admission::late &&
+      UCFT_SOMETIMES("a packet comes again, and is dropped"))
+    return false;
   buffers_.retain(message.value);
   buffers_.retain(message.list);
   held_.push_back({place, message});
@@ -206,7 +215,8 @@ void ProcessMember::on_leave_word(Host host, OperationNumber from, bool is_gone)
   if (is_gone) told_we_leave_[static_cast<std::size_t>(host)] = true;
   if (std::ranges::find(leavers_, host, &Leaver::host) == leavers_.end()) leavers_.push_back({host, from});
   if (!speaks_) return;
-  if (let_go_[static_cast<std::size_t>(host)] && !are_ranks_)
+  if (let_go_[static_cast<std::size_t>(host)] && !are_ranks_ &&
+      UCFT_SOMETIMES("a leaver is told once more that it may go"))
     say(host, you_may_go, 0);  // a speaker before this one may not have come to that
   go_on();
 }
@@ -233,15 +243,19 @@ void ProcessMember::on_failures(Rank first, Rank end, Gone how) {
   for (Rank rank = first; rank < end; ++rank) is_news |= dead_.insert(rank);
   if (!is_news) return;
   const Rank speaks = first_alive(host);
-  if (speaks == no_rank) dead_hosts_.push_back({host, last});
+  if (speaks == no_rank && UCFT_SOMETIMES("the last rank of a host is gone")) dead_hosts_.push_back({host, last});
   if (!speaks_ && host == host_ && speaks == place_.me) {
     read();
     speaks_ = has_taken_over_ = true;
+    if (!held_.empty()) UCFT_SOMETIMES("a deputy takes over with packets that are not taken in yet");
+    if (!owed_.empty()) UCFT_SOMETIMES("a deputy takes over while its callers are owed a result");
+    UCFT_SOMETIMES("a deputy takes over");
     process_.compute();
     send_new();  // all
   } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank &&
              !let_go_[static_cast<std::size_t>(host)]) {
     send_again(host);
+    UCFT_SOMETIMES("packets are sent again to the next speaker of a host");
     told_we_leave_[static_cast<std::size_t>(host)] = false;
     say_that_we_leave();
   }
@@ -290,6 +304,7 @@ bool ProcessMember::leave() {
   if (!process_.window().has_left() || !process_.window().idle() || !may_append()) return ended_;
   for (Host host = 0; host < static_cast<Host>(lets_us_go_.size()); ++host)
     if (host != host_ && !lets_us_go_[static_cast<std::size_t>(host)] && !has_gone(host)) return false;
+  UCFT_SOMETIMES("the last entry of a log is written");
   record({.what = JournalEntry::What::end});
   return ended_;
 }
@@ -314,6 +329,7 @@ void ProcessMember::tell_awaited() {
     for (Host host : window.operation(number).awaited()) {
       if (std::ranges::find(told_, host) != told_.end()) continue;
       told_.push_back(host);
+      UCFT_SOMETIMES("a new speaker asks a host for what its predecessor did not write down");
       Message word;
       word.operation = number;
       word.peer = host;

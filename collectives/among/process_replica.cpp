@@ -5,6 +5,8 @@
 #include <cassert>
 #include <iterator>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 ProcessReplica::ProcessReplica(Size size, Buffers& buffers)
@@ -49,6 +51,7 @@ void ProcessReplica::apply(const JournalEntry& entry) {
 
 void ProcessReplica::compute() {
   computes_ = true;
+  if (!deferred_.empty()) UCFT_SOMETIMES("a replica has yet to compute what its predecessor had");
   deferred_.take_all(buffers_);
 }
 

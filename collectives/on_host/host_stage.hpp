@@ -65,6 +65,7 @@
 #include <vector>
 
 #include "collectives/on_host/host_reading.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -391,8 +392,9 @@ class HostStage {
   template <class Memory>
   bool note_if_absent(const HostReading<Memory>& all, Rank x) {
     if (!all.memory().is_dead(x)) return false;
-    if (!all.is_there(x) && std::erase(givers_, x) > 0) givers_from_ = std::max(givers_from_, all.number());
-    return true;
+    if (all.is_there(x)) return UCFT_SOMETIMES("a dead rank has given its part");
+    if (std::erase(givers_, x) > 0) givers_from_ = std::max(givers_from_, all.number());
+    return UCFT_SOMETIMES("a dead rank has not given its part");
   }
   // The ranks whose data this rank needs, of an operation not before givers_from_.
   std::span<const Rank> read_by(const HostCall& call, const HostShortcut& way) const {
@@ -435,7 +437,7 @@ class HostStage {
     const Rank root = all.call().root;
     if (!all.is_settled(root)) return false;
     HostPartial got;
-    if (!all.is_there(root)) {
+    if (!all.is_there(root) && UCFT_SOMETIMES("a root dies before it has given")) {
       got.result.outcome = Outcome::root_failed;
     } else if (all.add_note(root, got.result) && (root != seat_.me || !all.call().takes_all())) {
       got.data = all.memory().read(root, all.value_place(root, all.call().bytes()), all.call().bytes());
@@ -449,7 +451,8 @@ class HostStage {
     HostPartial none;
     if (all.call().lacks_memory)
       none.result = {Outcome::no_memory, seat_.me, 0};
-    else if (all.memory().is_dead(all.call().root) && !all.has_completed(all.call().root))
+    else if (all.memory().is_dead(all.call().root) && !all.has_completed(all.call().root) &&
+             UCFT_SOMETIMES("the root of a sum dies"))
       none.result.outcome = Outcome::root_failed;
     return finish(all, none);
   }
@@ -470,7 +473,7 @@ class HostStage {
   }
   // Counts a look that was in vain. True after seat_.patience of them: then others' work may be done for them.
   bool has_patience_ended(Operation& operation) const {
-    if (operation.looks >= seat_.patience) return true;
+    if (operation.looks >= seat_.patience) return UCFT_SOMETIMES("a rank loses its patience with another one");
     ++operation.looks;
     return false;
   }
@@ -545,7 +548,8 @@ class HostStage {
     if (data != nullptr)
       all.memory().deliver_finished(all.number(), all.finished_bytes(all.offset_of_chunk(chunk)), data,
                                     all.finished_bytes(all.bytes_of_chunk(chunk)));
-    else
+    else if (gives ? UCFT_SOMETIMES("a part of a sum is made for a late rank")
+                   : UCFT_SOMETIMES("a part of a sum is made for a dead rank"))
       deliver_part(all, 0, all.offset_of_chunk(chunk), all.bytes_of_chunk(chunk));
     return true;
   }

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 PointToPoint::PointToPoint(Rank me, Rank ranks, Limits limits)
@@ -80,7 +82,8 @@ bool PointToPoint::report_gone(const Receive& receive) {
 void PointToPoint::give(const Receive& receive, const Letter& message) {
   const bool has_room = message.bytes <= receive.room.size();
   if (message.kind == Letter::Kind::offer) {
-    if (is_gone(message.peer)) return end_gone(receive.id, message.peer, receive.from == any_source);
+    if (is_gone(message.peer) && UCFT_SOMETIMES("a receive is for an offer of a rank that is gone"))
+      return end_gone(receive.id, message.peer, receive.from == any_source);
     say({.kind = has_room ? Letter::Kind::accept : Letter::Kind::refuse,
          .peer = message.peer,
          .number = message.number});
@@ -148,10 +151,12 @@ void PointToPoint::on_letter(const Letter& letter) {
   }
   if (letter.number < its.next) return;
   if (letter.number > its.next) {
+    UCFT_SOMETIMES("a message has overtaken another one");
     its.early.emplace(letter.number, letter);
     return;
   }
   ++its.next;
+  UCFT_SOMETIMES("a message comes");
   if (!match(letter)) here_.emplace_back(letter);
   for (auto first = its.early.begin(); first != its.early.end() && first->first == its.next;
        first = its.early.begin()) {
@@ -171,13 +176,15 @@ void PointToPoint::on_gone(Rank rank, bool has_left) {
   peer(rank).is_reported = has_left;
   peer(rank).early.clear();
   const auto fail_send = [&](const Send& each) {
-    if (each.to == rank) end(each.id, Completion::Outcome::gone, rank);
+    if (each.to == rank && UCFT_SOMETIMES("a rank dies that a message is offered to"))
+      end(each.id, Completion::Outcome::gone, rank);
     return each.to == rank;
   };
   std::erase_if(sends_, fail_send);
   std::erase_if(accepted_, fail_send);
   std::erase_if(incoming_, [&](const auto& each) {
-    if (each.first.first == rank) end_gone(each.second.id, rank, each.second.is_from_any);
+    if (each.first.first == rank && UCFT_SOMETIMES("a rank dies in the middle of a long message"))
+      end_gone(each.second.id, rank, each.second.is_from_any);
     return each.first.first == rank;
   });
   std::erase_if(receives_, [&](const Receive& each) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 bool quorum_body::is_sound(const Buffers& buffers, const QuorumLetter& letter, Rank ranks) {
@@ -158,6 +160,7 @@ void Quorum::note_own(const Mine& mine) {
 
 // Of an operation that was decided without it, or whose result it has not had yet.
 void Quorum::answer_late(Rank rank, OperationNumber number) {
+  UCFT_SOMETIMES("a rank is late for a quorum");
   if (const auto kept = kept_.find(number); kept != kept_.end())
     hand(Kind::result, rank, number, kept->second);
   else
@@ -258,6 +261,7 @@ void Quorum::on_letter(const QuorumLetter& letter) {
 // A rank wants to lead, or leads, in that epoch: no earlier lead is one any more.
 void Quorum::note_promise(std::uint64_t epoch) {
   if (epoch <= promised_) return;
+  if (leads()) UCFT_SOMETIMES("a rank gives up its lead");
   promised_ = epoch;
   stop_collecting();
   recovery_.reset();
@@ -295,7 +299,7 @@ void Quorum::take_post(const QuorumLetter& letter, const QuorumHead& head) {
   if (from == me_ || is_gone(from)) return;
   if (leads() && letter.number < next_decision_) return answer_late(from, letter.number);
   Post& post = slot(letter.number).posts[static_cast<std::size_t>(from)];
-  if (post.is_here) return;
+  if (post.is_here && UCFT_SOMETIMES("a post comes again")) return;
   post = {true, head.bytes, head.signature, head.quorum, head.deadline_ns, {}};
   if (head.has_value != 0) post.value = buffers_.localize(quorum_body::value(letter.body, head));
   advance();

@@ -4,6 +4,8 @@
 
 #include "collectives/quorum/quorum.hpp"
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 // ---- decisions ------------------------------------------------------------------------------------------------------
@@ -37,6 +39,7 @@ bool Quorum::may_decide() {
   if (its.first_seen_ns < 0) its.first_seen_ns = now_ns_;
   its.is_over = its.is_over || now_ns_ - its.first_seen_ns >= first->deadline_ns;
   if (here < alive && !(its.is_over && here >= first->quorum)) return false;
+  if (here < alive) UCFT_SOMETIMES("a quorum decides without a rank that lives");
   return next_decision_ < limits_.kept || all_have(next_decision_ - limits_.kept);
 }
 
@@ -103,6 +106,7 @@ void Quorum::begin() {
 void Quorum::hand_over(Rank to) {
   const auto next = slots_.find(next_decision_);
   const bool is_over = next != slots_.end() && next->second.is_over;
+  UCFT_SOMETIMES("a lead hands over");
   view_ = {view_.epoch, view_.turn + 1, to, me_};
   has_token_ = false;
   for (const auto& [number, body] : kept_)
@@ -139,7 +143,7 @@ bool Quorum::go_on() {
   const Slice sum = now.body.part(quorum_body::value_at(2 * quorum_body::words_of_set(ranks())), mine.call.bytes);
   for (; now.next < now.members.size(); ++now.next) {
     Post& post = posts[static_cast<std::size_t>(now.members[now.next])];
-    if (!post.is_here) continue;  // it has gone
+    if (!post.is_here && UCFT_SOMETIMES("a rank dies whose value was counted on")) continue;  // it has gone
     if (!post.value) break;
     if (sum.bytes > 0 && now.is_empty)
       buffers_.copy(sum, post.value);
@@ -227,7 +231,8 @@ void Quorum::on_gone(Rank rank) {
     recovery_->awaited[static_cast<std::size_t>(rank)] = false;
     for (auto& [number, wanted] : recovery_->wanted) {
       std::erase(wanted.holders, rank);
-      if (wanted.asked == rank) wanted.asked = no_rank;
+      if (wanted.asked == rank && UCFT_SOMETIMES("a rank dies that a new lead fetches a result from"))
+        wanted.asked = no_rank;
     }
     go_on_with_recovery();
   }
@@ -243,6 +248,7 @@ void Quorum::recover_if_needed() {
   promised_ = ((promised_ >> 20) + 1) << 20 | static_cast<std::uint64_t>(me_);
   stop_collecting();
   has_token_ = false;
+  UCFT_SOMETIMES("a lead has gone, and another rank asks all");
   recovery_ = Recovery{};
   recovery_->awaited.resize(gone_.size());
   for (Rank rank = 0; rank < ranks(); ++rank) {
@@ -276,7 +282,7 @@ void Quorum::go_on_with_recovery() {
   std::erase_if(recovery_->wanted, [](const auto& each) { return each.second.holders.empty(); });
   for (auto& [number, wanted] : recovery_->wanted)
     if (wanted.asked == no_rank) say(Kind::fetch, wanted.asked = wanted.holders.front(), number);
-  if (!recovery_->wanted.empty()) return;
+  if (!recovery_->wanted.empty() && UCFT_SOMETIMES("a new lead fetches results")) return;
   OperationNumber next = known_;
   if (!kept_.empty()) next = std::max(next, kept_.rbegin()->first + 1);
   recovery_.reset();
@@ -345,7 +351,7 @@ void Quorum::decide() {
   ++next_decision_;
   keep(number, body);
   tell(number, body);
-  if (was_late) hand_over_after(body);
+  if (was_late && UCFT_SOMETIMES("the lead was late")) hand_over_after(body);
   buffers_.release(body);
 }
 

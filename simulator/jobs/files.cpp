@@ -166,9 +166,15 @@ std::map<int, std::shared_ptr<File>>& table() { return Kernel::instance()->own<T
 
 }  // namespace
 
+bool may_have_descriptor() {
+  if (Kernel::process().descriptors.size() < Kernel::process().most_descriptors) return true;
+  errno = EMFILE;
+  return false;
+}
+
 int new_descriptor(std::shared_ptr<File> file) {
   UCFT_REAL(open);
-  const int made = real_open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int made = may_have_descriptor() ? real_open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
   if (made < 0) return -1;
   table()[made] = std::move(file);
   return note_descriptor(made);

@@ -101,7 +101,9 @@ std::uint32_t address_of(int host);  // in network order
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-// Of the process that runs. -1: errno says why.
+// Of the process that runs. Else errno says why not.
+bool may_have_descriptor();
+// -1: errno says why.
 int new_descriptor(std::shared_ptr<File> file);
 // A real one, of memory or of a text: it ends with the process.
 int note_descriptor(int descriptor);
@@ -109,6 +111,9 @@ std::shared_ptr<File> file_at(int descriptor);  // nullptr: it is none of these
 void replace_file(int descriptor, std::shared_ptr<File> file);
 void close_descriptor(int descriptor, bool is_silent);
 void unmap(std::uintptr_t address, std::size_t bytes);
+
+// UCX's connections between the two end on both sides, and what is on its way is lost. False: there is none.
+bool lose_connections(const Process& one, const Process& other);
 
 template <class Kind>
 std::shared_ptr<Kind> file_as(int descriptor) {

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <set>
 
+#include "simulator/jobs/files.hpp"
+#include "simulator/jobs/situations.hpp"
 #include "simulator/judge/random_calls.hpp"
 #include "simulator/judge/recorder.hpp"
 #include "ucft/ucft.h"
@@ -38,17 +41,29 @@ class Draw {
 // Short: no rank may be given up for it. Others last until the detector has noticed.
 constexpr Time short_silence = 400 * millisecond, long_silence = 4 * second;
 
+// In half of all cases where something happens that is worth it, at once or some time later.
+void draw_when(Draw& draw, PlannedFault& fault) {
+  fault.what = draw.one_in(8) ? After::the_begin : After::all_have_begun;
+  fault.after = draw.within(draw.magnitude(10 * microsecond, 100 * millisecond));
+  if (draw.one_in(2)) return;
+  fault.what = After::a_situation;
+  fault.situation = draw.below(situations().size());
+  fault.times = static_cast<int>(draw.one_in(2) ? 1 : 1 + draw.below(20));
+  fault.near = static_cast<Near>(draw.below(3));
+  fault.after = draw.one_in(2) ? 0 : draw.within(draw.magnitude(1, 10 * millisecond));
+}
+
 PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
-  constexpr Fault kinds[] = {Fault::kill, Fault::kill, Fault::kill, Fault::stop, Fault::power, Fault::cut};
+  constexpr Fault kinds[] = {Fault::kill,  Fault::kill, Fault::kill,   Fault::kill,        Fault::stop,
+                             Fault::power, Fault::cut,  Fault::memory, Fault::descriptors, Fault::connection};
   PlannedFault fault;
   fault.kind = kinds[draw.below(std::size(kinds))];
   const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
-  if (hosts == 1 && fault.kind != Fault::stop) fault.kind = Fault::kill;
-  fault.in_start_up = draw.one_in(8);
-  fault.after = draw.within(draw.magnitude(10 * microsecond, 100 * millisecond));
-  fault.who = static_cast<int>(draw.below(fault.is_of_rank() ? static_cast<std::uint64_t>(plan.ranks()) : hosts));
-  fault.other = (fault.who + 1 + static_cast<int>(draw.below(std::max<std::uint64_t>(hosts, 2) - 1))) %
-                static_cast<int>(std::max<std::uint64_t>(hosts, 2));
+  if (hosts == 1 && fault.is_of_host()) fault.kind = Fault::kill;
+  draw_when(draw, fault);
+  const std::uint64_t of = std::max<std::uint64_t>(fault.is_of_host() ? hosts : plan.hosts.size(), 2);
+  fault.who = static_cast<int>(draw.below(of)) % plan.ranks();
+  fault.other = (fault.who + 1 + static_cast<int>(draw.below(of - 1))) % static_cast<int>(of) % plan.ranks();
   fault.lasts = draw.one_in(2) ? draw.within(short_silence) : draw.within(long_silence);
   return fault;
 }
@@ -77,21 +92,38 @@ JobPlan plan_of(std::uint64_t seed) {
   if (draw.one_in(3)) plan.environment["UCFT_CONNECT_ALL"] = "0";
   if (draw.one_in(3)) plan.environment["UCFT_SPIN"] = std::to_string(draw.below(20));
   plan.environment["UCFT_LOG"] = "off";
-  for (std::uint64_t faults = draw.below(3); faults > 0; --faults) plan.faults.push_back(drawn_fault(draw, plan));
+  for (std::uint64_t faults = draw.below(5); faults > 0; --faults) plan.faults.push_back(drawn_fault(draw, plan));
   return plan;
 }
 
 namespace {
 
+std::string when_of(const PlannedFault& fault) {
+  const double us = static_cast<double>(fault.after) / static_cast<double>(microsecond);
+  switch (fault.what) {
+    case After::the_begin: return fmt::format("{} us after the begin", us);
+    case After::all_have_begun: return fmt::format("{} us after all have begun", us);
+    case After::a_situation: break;
+  }
+  return fmt::format("{} us after: {}{}", us, situations().at(fault.situation),
+                     fault.times == 1 ? std::string() : fmt::format(" ({} times)", fault.times));
+}
+
 std::string words_of(const PlannedFault& fault) {
-  const std::string when =
-      fmt::format("{} us after {}", fault.after / microsecond, fault.in_start_up ? "the begin" : "all have begun");
-  const std::string lasting = fmt::format(" for {} us", fault.lasts / microsecond);
+  const std::string when = when_of(fault), lasting = fmt::format(" for {} us", fault.lasts / microsecond);
+  std::string rank = fmt::format("rank {}", fault.who), host = fmt::format("host {}", fault.who);
+  if (fault.what == After::a_situation && fault.near != Near::any) {
+    rank = fault.near == Near::the_rank ? "the rank there" : "the next rank on the host there";
+    host = "the host there";
+  }
   switch (fault.kind) {
-    case Fault::kill: return fmt::format("kill rank {} {}", fault.who, when);
-    case Fault::stop: return fmt::format("stop rank {} {}{}", fault.who, when, lasting);
-    case Fault::power: return fmt::format("host {} loses its power {}", fault.who, when);
-    case Fault::cut: return fmt::format("cut from host {} to host {} {}{}", fault.who, fault.other, when, lasting);
+    case Fault::kill: return fmt::format("kill {} {}", rank, when);
+    case Fault::stop: return fmt::format("stop {} {}{}", rank, when, lasting);
+    case Fault::power: return fmt::format("{} loses its power {}", host, when);
+    case Fault::cut: return fmt::format("cut from {} to host {} {}{}", host, fault.other, when, lasting);
+    case Fault::memory: return fmt::format("memory of {} ends {}{}", rank, when, lasting);
+    case Fault::descriptors: return fmt::format("descriptors of {} end {}{}", rank, when, lasting);
+    case Fault::connection: return fmt::format("{} and rank {} lose their connection {}", rank, fault.other, when);
   }
   return {};
 }
@@ -193,8 +225,11 @@ class RunningJob {
   JobResult run() {
     const Time begin = kernel_.now();
     for (int rank = 0; rank < plan_.ranks(); ++rank) start(rank);
-    expect_faults(true);
+    expect_faults(After::the_begin);
+    happened_.resize(situations().size());
+    watch_situations([this](std::size_t situation) { on_situation(situation); });
     const bool has_ended = kernel_.run(begin + 600 * second);
+    watch_situations({});
     result_.lasted = kernel_.now() - begin;
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       if (may_be_minority(rank)) may_be_dead_.insert(rank);
@@ -205,7 +240,7 @@ class RunningJob {
     }
     if (!has_ended) add("ends", hanging());
     if (result_.violations.empty()) {
-      const auto found = judge::judge(result_.histories, may_be_dead);
+      const auto found = judge::judge(result_.histories, may_be_dead, lacks_memory_);
       result_.violations.insert(result_.violations.end(), found.begin(), found.end());
     }
     return std::move(result_);
@@ -257,19 +292,56 @@ class RunningJob {
   }
 
   void has_begun() {
-    if (++begun_ == plan_.ranks()) expect_faults(false);
+    if (++begun_ == plan_.ranks()) expect_faults(After::all_have_begun);
   }
 
-  void expect_faults(bool of_start_up) {
+  void expect_faults(After what) {
     for (const PlannedFault& fault : plan_.faults)
-      if (fault.in_start_up == of_start_up) kernel_.at(kernel_.now() + fault.after, [this, &fault] { befall(fault); });
+      if (fault.what == what) kernel_.at(kernel_.now() + fault.after, [this, &fault] { befall(fault); });
+  }
+
+  // In a thread of the rank to which it happens. It goes no further if the fault befalls it at once. While it holds a
+  // lock it goes on: ranks share them.
+  void on_situation(std::size_t situation) {
+    if (Kernel::running() == nullptr) return;
+    const int times = ++happened_[situation];
+    const int here = rank_of(Kernel::process());
+    bool has_stopped = false;
+    for (const PlannedFault& planned : plan_.faults) {
+      if (planned.what != After::a_situation || planned.situation != situation || planned.times != times) continue;
+      const PlannedFault& fault = found_.emplace_back(placed(planned, here));
+      if (fault.after > 0 || Kernel::current()->uncut > 0) {
+        kernel_.at(kernel_.now() + fault.after, [this, &fault] { befall(fault); });
+        continue;
+      }
+      befall(fault);
+      has_stopped |= fault.kind == Fault::stop;
+    }
+    if (has_stopped) kernel_.yield(0);
+  }
+
+  int rank_of(const Process& process) const {
+    return static_cast<int>(std::ranges::find(processes_, &process) - processes_.begin());
+  }
+
+  PlannedFault placed(PlannedFault fault, int here) const {
+    const auto host_of = [this](int rank) { return plan_.hosts[static_cast<std::size_t>(rank)]; };
+    if (fault.near == Near::any) return fault;
+    int rank = here;
+    if (fault.near == Near::the_next_on_its_host) do
+        rank = (rank + 1) % plan_.ranks();
+      while (host_of(rank) != host_of(here));
+    fault.who = fault.is_of_host() ? host_of(here) : rank;
+    if (fault.kind == Fault::cut && fault.other == fault.who)
+      fault.other = host_of(0) == fault.who ? plan_.hosts.back() : 0;
+    return fault;
   }
 
   // One that befalls a rank or host that has ended is none.
   void befall(const PlannedFault& fault) {
-    if (fault.is_of_rank() && process(fault.who).life != Life::lives) return;
+    if (!fault.is_of_host() && process(fault.who).life != Life::lives) return;
     ++result_.faults;
-    if (fault.kind == Fault::kill || fault.kind == Fault::power || fault.lasts > short_silence)
+    if ((fault.kind != Fault::stop && fault.kind != Fault::cut) || fault.lasts > short_silence)
       start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
     switch (fault.kind) {
       case Fault::kill:
@@ -292,6 +364,23 @@ class RunningJob {
         }
         kernel_.cut(fault.who, fault.other);
         return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.mend(fault.who, fault.other); });
+      case Fault::memory:
+        may_be_dead_.insert(fault.who);  // the others may have to go on without it
+        lacks_memory_ = true;
+        process(fault.who).memory_left = static_cast<std::int64_t>(kernel_.below(1 << 20));
+        return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { process(fault.who).memory_left = INT64_MAX; });
+      case Fault::descriptors:
+        may_be_dead_.insert(fault.who);
+        process(fault.who).most_descriptors = process(fault.who).descriptors.size() + kernel_.below(4);
+        return kernel_.at(kernel_.now() + fault.lasts,
+                          [this, &fault] { process(fault.who).most_descriptors = SIZE_MAX; });
+      case Fault::connection:
+        if (!lose_connections(process(fault.who), process(fault.other))) return;
+        for (const int each : {fault.who, fault.other}) {
+          may_be_dead_.insert(each);
+          silent_.insert(each);
+        }
+        return;
     }
   }
 
@@ -357,9 +446,11 @@ class RunningJob {
   Gathering gathering_;
   std::vector<Gathering::Member> members_;
   std::vector<Process*> processes_;
+  std::deque<PlannedFault> found_;  // those that wait for a situation, with the rank that they befall
+  std::vector<int> happened_;       // of each situation: how often
   std::set<int> may_be_dead_, proved_, silent_;
   int begun_ = 0;
-  bool start_up_is_hit_ = false;
+  bool start_up_is_hit_ = false, lacks_memory_ = false;
   JobResult result_;
 };
 

@@ -12,16 +12,25 @@
 
 namespace ucft::jobs {
 
-enum class Fault : std::uint8_t { kill, stop, power, cut };
+// memory, descriptors: a rank gets no more. connection: UCX loses those of two ranks.
+enum class Fault : std::uint8_t { kill, stop, power, cut, memory, descriptors, connection };
+
+// The thing that a fault waits for.
+enum class After : std::uint8_t { the_begin, all_have_begun, a_situation };
+// Of a fault that waits for a situation: whom it befalls.
+enum class Near : std::uint8_t { the_rank, the_next_on_its_host, any };
 
 struct PlannedFault {
   Fault kind = Fault::kill;
-  bool in_start_up = false;  // counted from the begin of the job; else from when all ranks have begun their calls
+  After what = After::all_have_begun;
+  std::size_t situation = 0;  // (situations.hpp)
+  int times = 1;              // so often it must have happened, to all ranks together
+  Near near = Near::any;
   Time after = 0;
-  int who = 0, other = 0;  // a rank; of power a host; of cut from a host to another
-  Time lasts = 0;          // of stop and cut
+  int who = 0, other = 0;  // a rank, of a connection two; of power a host; of a cut from a host to another
+  Time lasts = 0;          // of stop, cut, memory and descriptors
 
-  bool is_of_rank() const { return kind == Fault::kill || kind == Fault::stop; }
+  bool is_of_host() const { return kind == Fault::power || kind == Fault::cut; }
 };
 
 struct JobPlan {

@@ -160,6 +160,7 @@ void Kernel::lose_power(int host) {
       if (process->life == Life::lives) begin_to_end(*process);
       take_away(*process, true);
     }
+  if (current_ != nullptr && current_->process().host == host) current_->suspend();  // for good
 }
 
 // is_silent: nobody is told.

@@ -43,6 +43,8 @@ struct Process {
   std::set<int> descriptors;
   std::map<std::uintptr_t, std::size_t> mappings;
   std::set<pthread_mutex_t*> locked;
+  std::int64_t memory_left = INT64_MAX;  // bytes of shared memory that it still gets
+  std::size_t most_descriptors = SIZE_MAX;
   std::vector<std::function<void()>> at_end;  // when its kernel takes it away
 };
 

@@ -183,6 +183,7 @@ int open(const char* path, int flags, ...) {
   Kernel* const kernel = Kernel::running();
   if (kernel == nullptr) return real_open(path, flags, mode);
   kernel->pass();
+  if (!may_have_descriptor()) return -1;
   if (const auto parts = proc_path(path); parts && parts->rest.starts_with("fd/")) return open_others(*parts);
   if (!is_made_up(path)) return note_descriptor(real_open(path, flags, mode));
   const std::optional<std::string> text = text_of(path);
@@ -192,6 +193,7 @@ int open(const char* path, int flags, ...) {
 FILE* fopen(const char* path, const char* mode) {
   UCFT_REAL(fopen);
   if (Kernel::running() == nullptr || !is_made_up(path)) return real_fopen(path, mode);
+  if (!may_have_descriptor()) return nullptr;
   const std::optional<std::string> text = text_of(path);
   if (text) return fdopen(with_text(*text), mode);
   errno = ENOENT;
@@ -267,6 +269,7 @@ DIR* opendir(const char* path) {
     return real_opendir(path);
   }
   Kernel::running()->pass();
+  if (!may_have_descriptor()) return nullptr;
   const std::optional<ProcPath> parts = proc_path(path);
   Process* const process = parts ? visible(parts->pid) : nullptr;
   if (process == nullptr || (parts->rest != "task" && parts->rest != "fd")) {
@@ -303,8 +306,19 @@ int closedir(DIR* directory) {
 
 int memfd_create(const char* name, unsigned flags) noexcept {
   UCFT_REAL(memfd_create);
+  if (Kernel::running() != nullptr && !may_have_descriptor()) return -1;
   const int made = real_memfd_create(name, flags);
   return Kernel::running() == nullptr ? made : note_descriptor(made);
+}
+
+int fallocate(int descriptor, int mode, off_t offset, off_t bytes) noexcept {
+  UCFT_REAL(fallocate);
+  if (Kernel::running() != nullptr) {
+    std::int64_t& left = Kernel::process().memory_left;
+    if (mode == 0 && bytes > left) return errno = ENOSPC, -1;
+    if (left != INT64_MAX) left -= mode == 0 ? bytes : 0;
+  }
+  return real_fallocate(descriptor, mode, offset, bytes);
 }
 
 void* mmap(void* address, size_t bytes, int protection, int flags, int descriptor, off_t offset) noexcept {

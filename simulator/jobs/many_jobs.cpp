@@ -19,15 +19,16 @@
 #include <system_error>
 
 #include "simulator/jobs/real.hpp"
+#include "simulator/jobs/situations.hpp"
 
 namespace ucft::jobs {
 namespace {
 
 constexpr int longest_job_s = 60;  // of processor time
 
-// A child says this, with the words behind it.
+// A child says this, with the times of situations and the words behind it.
 struct Word {
-  std::uint64_t calls, faults;
+  std::uint64_t calls, faults, situations;
   Time lasted;
   bool is_bad;
 };
@@ -49,7 +50,7 @@ struct Job {
     try {
       self.outcome = self.run(self.seed);
     } catch (const std::exception& error) {
-      self.outcome = {0, 0, 0, true, fmt::format("seed {:016x}: {}\n", self.seed, error.what())};
+      self.outcome = {0, 0, 0, true, fmt::format("seed {:016x}: {}\n", self.seed, error.what()), {}};
     }
     return nullptr;
   }
@@ -78,8 +79,10 @@ int move_away(int descriptor) {
   if (real_pthread_create(&thread, nullptr, &Job::begin, &job) != 0) _exit(3);
   real_pthread_join(thread, nullptr);
   const Outcome& outcome = job.outcome;
-  const Word word{outcome.calls, outcome.faults, outcome.lasted, outcome.is_bad};
+  const Word word{outcome.calls, outcome.faults, outcome.situations.size(), outcome.lasted, outcome.is_bad};
   std::string text(reinterpret_cast<const char*>(&word), sizeof word);
+  text.append(reinterpret_cast<const char*>(outcome.situations.data()),
+              outcome.situations.size() * sizeof(std::uint64_t));
   text += outcome.words;
   for (const char* from = text.data(); from < text.data() + text.size();) {
     const ssize_t written = write(to, from, static_cast<std::size_t>(text.data() + text.size() - from));
@@ -124,7 +127,12 @@ void count(const Child& child, Totals& totals, const std::function<void(const st
   totals.faults += word.faults;
   totals.lasted += word.lasted;
   if (word.is_bad) totals.bad.push_back(child.seed);
-  if (child.said.size() > sizeof word) say(child.said.substr(sizeof word));
+  std::vector<std::uint64_t> times(word.situations);
+  const std::size_t words_from = sizeof word + times.size() * sizeof times[0];
+  std::memcpy(times.data(), child.said.data() + sizeof word, words_from - sizeof word);
+  totals.jobs_in.resize(std::max(totals.jobs_in.size(), times.size()));
+  for (std::size_t i = 0; i < times.size(); ++i) totals.jobs_in[i] += times[i] > 0 ? 1 : 0;
+  if (child.said.size() > words_from) say(child.said.substr(words_from));
 }
 
 }  // namespace
@@ -139,6 +147,7 @@ void stand_still(char** argv) {
 Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers, const std::function<Outcome(std::uint64_t)>& run,
                 const std::function<void(const std::string&)>& say) {
   Totals totals;
+  times_of_situations();  // makes its tables here: in each child they would lie among the job's memory
   std::vector<Child> children;
   for (std::uint64_t begun = 0; begun < jobs || !children.empty();) {
     while (begun < jobs && children.size() < static_cast<std::size_t>(workers))

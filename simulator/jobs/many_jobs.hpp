@@ -14,7 +14,8 @@ struct Outcome {
   std::uint64_t calls = 0, faults = 0;
   Time lasted = 0;
   bool is_bad = false;
-  std::string words;  // to be said; empty: none
+  std::string words;                      // to be said; empty: none
+  std::vector<std::uint64_t> situations;  // how often each has happened
 };
 
 struct Totals {
@@ -22,6 +23,7 @@ struct Totals {
   Time lasted = 0;
   std::vector<std::uint64_t> bad;      // seeds, ascending
   std::vector<std::uint64_t> crashed;  // of these: those whose process ended, or took too long
+  std::vector<std::uint64_t> jobs_in;  // of each situation: the jobs in which it has happened
 };
 
 // Runs this program anew, once, so that its memory stands where it stood before: addresses are not drawn. Before all

@@ -13,6 +13,7 @@
 
 #include "simulator/jobs/job.hpp"
 #include "simulator/jobs/many_jobs.hpp"
+#include "simulator/jobs/situations.hpp"
 #include "ucft/ucft.h"
 
 namespace {
@@ -28,13 +29,14 @@ struct Options {
   int steps = -1, ranks = -1;
   std::vector<int> without;
   std::string history;
-  bool as_json = false, verbose = false, shrinks = false;
+  bool as_json = false, verbose = false, shrinks = false, lists_situations = false;
 };
 
 // Of a rank or host that there is.
 bool is_there(const jobs::PlannedFault& fault, const JobPlan& plan) {
-  if (fault.is_of_rank()) return fault.who < plan.ranks();
-  return fault.who <= plan.hosts.back() && (fault.kind == jobs::Fault::power || fault.other <= plan.hosts.back());
+  const int end = fault.is_of_host() ? plan.hosts.back() + 1 : plan.ranks();
+  const bool is_of_two = fault.kind == jobs::Fault::cut || fault.kind == jobs::Fault::connection;
+  return fault.who < end && (!is_of_two || fault.other < end);
 }
 
 // The plan without the things that --shrink leaves out.
@@ -87,7 +89,7 @@ jobs::Outcome run_job(const Options& options, std::uint64_t seed) {
   const JobResult result = jobs::run(plan);
   if (!options.history.empty()) write_histories(options.history, result);
   const bool is_bad = !result.violations.empty();
-  jobs::Outcome outcome{result.calls, result.faults, result.lasted, is_bad, {}};
+  jobs::Outcome outcome{result.calls, result.faults, result.lasted, is_bad, {}, jobs::times_of_situations()};
   if (options.jobs == 1)
     outcome.words = options.as_json ? json_of(plan, result) : words_of(plan, result);
   else if (!options.as_json && (is_bad || options.verbose))
@@ -95,11 +97,27 @@ jobs::Outcome run_job(const Options& options, std::uint64_t seed) {
   return outcome;
 }
 
+// Those of the fewest jobs first.
+std::string words_of_situations(const std::vector<std::uint64_t>& jobs_in) {
+  const std::vector<std::string>& names = jobs::situations();
+  std::vector<std::pair<std::uint64_t, std::string>> rows;
+  for (std::size_t i = 0; i < jobs_in.size(); ++i) rows.emplace_back(jobs_in[i], names.at(i));
+  std::ranges::sort(rows);
+  std::string text = "    jobs  situation\n";
+  for (const auto& [jobs, name] : rows) text += fmt::format("{:8}  {}\n", jobs, name);
+  return text;
+}
+
 std::string words_of(const Options& options, std::uint64_t first, const jobs::Totals& totals, double real_s) {
   if (!options.as_json)
-    return fmt::format("{} jobs from seed {:016x} on, {} calls, {} faults, {} bad; {:.1f} s, {:.1f} jobs a second\n",
-                       options.jobs, first, totals.calls, totals.faults, totals.bad.size(), real_s,
-                       static_cast<double>(options.jobs) / real_s);
+    return fmt::format(
+        "{} jobs from seed {:016x} on, {} calls, {} faults, {} of {} situations, {} bad; {:.1f} s, {:.1f} jobs a "
+        "second\n",
+        options.jobs, first, totals.calls, totals.faults, totals.jobs_in.size() - std::ranges::count(totals.jobs_in, 0),
+        totals.jobs_in.size(), totals.bad.size(), real_s, static_cast<double>(options.jobs) / real_s);
+  const std::vector<std::string>& names = jobs::situations();
+  nlohmann::json situations = nlohmann::json::object();
+  for (std::size_t i = 0; i < totals.jobs_in.size(); ++i) situations[names.at(i)] = totals.jobs_in[i];
   nlohmann::json bad = nlohmann::json::array();
   for (const std::uint64_t each : totals.bad) bad.push_back(fmt::format("{:016x}", each));
   return nlohmann::json{{"seed", fmt::format("{:016x}", first)},
@@ -108,6 +126,7 @@ std::string words_of(const Options& options, std::uint64_t first, const jobs::To
                         {"faults", totals.faults},
                         {"virtual_s", static_cast<double>(totals.lasted) / 1e9},
                         {"real_s", real_s},
+                        {"situations", situations},
                         {"bad", bad}}
              .dump() +
          "\n";
@@ -123,7 +142,10 @@ int run_all(const Options& options, std::uint64_t first) {
         fmt::print("{}", words);
         std::fflush(stdout);
       });
+  if (!options.as_json)
+    for (const std::uint64_t each : totals.crashed) fmt::print("{}", described(changed(jobs::plan_of(each), options)));
   const double real_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (options.lists_situations) fmt::print("{}", words_of_situations(totals.jobs_in));
   if (options.jobs > 1) fmt::print("{}", words_of(options, first, totals, real_s));
   return totals.bad.empty() ? 0 : 1;
 }
@@ -134,7 +156,7 @@ std::string failure_of(const Options& options, std::uint64_t seed) {
   const auto run = [&](std::uint64_t each) {
     const JobResult result = jobs::run(changed(jobs::plan_of(each), options));
     const bool is_bad = !result.violations.empty();
-    return jobs::Outcome{0, 0, 0, is_bad, is_bad ? result.violations.front().rule : std::string()};
+    return jobs::Outcome{0, 0, 0, is_bad, is_bad ? result.violations.front().rule : std::string(), {}};
   };
   const jobs::Totals totals = jobs::run_many(seed, 1, 1, run, [&](const std::string& words) { rule = words; });
   return totals.crashed.empty() ? rule : "crash";
@@ -208,6 +230,8 @@ int run(int argc, char** argv) {
                  "Writes the ranks' histories into that directory (ucft_judge reads them)")
       ->excludes(jobs);
   app.add_flag("--json", options.as_json, "Results as a line of JSON");
+  app.add_flag("--situations", options.lists_situations,
+               "Lists the situations that are named in the library, each with the jobs in which it has happened");
   app.add_flag("--verbose", options.verbose, "Describes each job");
   app.add_flag("--shrink", options.shrinks, "Looks for a smaller job that breaks a promise; prints its command")
       ->excludes(jobs);

@@ -199,6 +199,19 @@ void deliver(ucp_worker& worker, const std::vector<std::byte>& header, const std
 
 }  // namespace
 
+bool ucft::jobs::lose_connections(const Process& one, const Process& other) {
+  bool any = false;
+  for (ucp_ep* each : network().endpoints) {
+    const Process *from = each->worker->process, *to = worker_of(each->target)->process;
+    if (each->is_closed || each->status != UCS_OK || &one == &other) continue;
+    if ((from != &one || to != &other) && (from != &other || to != &one)) continue;
+    way(each->worker->number, each->target).items.clear();
+    fail(each, UCS_ERR_ENDPOINT_TIMEOUT);
+    any = true;
+  }
+  return any;
+}
+
 extern "C" {
 
 // ---- contexts and workers -------------------------------------------------------------------------------------------

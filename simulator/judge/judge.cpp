@@ -60,9 +60,15 @@ const Block* given_to(const Call& giver, Rank to) {
 
 class Collective {
  public:
-  Collective(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, const Communicator& on,
-             const Instance& instance, std::vector<Violation>& violations)
-      : job_(job), fates_(fates), on_(on), instance_(instance), first_(*instance.any()), violations_(violations) {
+  Collective(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, bool may_lack_memory,
+             const Communicator& on, const Instance& instance, std::vector<Violation>& violations)
+      : job_(job),
+        fates_(fates),
+        may_lack_memory_(may_lack_memory),
+        on_(on),
+        instance_(instance),
+        first_(*instance.any()),
+        violations_(violations) {
     for (Rank rank = 0; rank < on.size(); ++rank) {
       const Call* const call = call_of(rank);
       const bool survives = is_known(rank) && fate_of_member(rank).survives;
@@ -127,6 +133,9 @@ class Collective {
     const Call& call = *call_of(rank);
     switch (call.status) {
       case UCFT_OK: return;
+      case UCFT_ERR_NO_MEMORY:
+        if (!may_lack_memory_) violate("status", rank, "NO_MEMORY, and no rank lacks any");
+        return;
       case UCFT_ERR_LATE:
         if (!is_quorum()) violate("status", rank, "LATE without a quorum");
         return;
@@ -352,8 +361,11 @@ class Collective {
         violate("agreement", rank, what + " than rank " + std::to_string(reference));
   }
 
-  // Where nobody dies or leaves: a rank that gets no result is late by the result of another one.
+  // Where nobody dies or leaves: a rank that gets no result is late by the result of another one. The histories don't
+  // say which ranks were late to an error.
   void judge_the_late() {
+    const auto lacks = [&](Rank rank) { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; };
+    if (std::ranges::any_of(survivors_, lacks)) return;
     const auto is_calm = [&](Rank rank) { return survives(rank) && !has_left_by(rank, call_of(rank)->ended_at); };
     if (static_cast<Rank>(survivors_.size()) != on_.size() || !std::ranges::all_of(survivors_, is_calm)) return;
     const auto found = std::ranges::find_if(survivors_, [&](Rank rank) { return call_of(rank)->status == UCFT_OK; });
@@ -368,6 +380,7 @@ class Collective {
     const Call &a = *call_of(one), &b = *call_of(other);
     if (is_quorum() && (a.status == UCFT_ERR_LATE || b.status == UCFT_ERR_LATE)) return {};
     if (decides_alone(one) || decides_alone(other)) return {};
+    if (may_differ_by_memory(one, other)) return {};
     if (a.status != b.status) return "another status (" + std::to_string(b.status) + ")";
     if (a.status != UCFT_OK || makes(a.kind)) return {};
     if (is_scan(a.kind)) {
@@ -384,6 +397,16 @@ class Collective {
     for (Rank each = 0; each < on_.size(); ++each)
       if (!has(a.missing.value_or(Ranks()), each) && a.got.at(at(each)) != b.got.at(at(each))) return "other blocks";
     return {};
+  }
+
+  // Some of a root's ranks may have the data. A rank of a host hears nothing of those behind it in a scan. And
+  // survivors of a death may differ.
+  bool may_differ_by_memory(Rank one, Rank other) const {
+    const bool lacks_one = call_of(one)->status == UCFT_ERR_NO_MEMORY,
+               lacks_other = call_of(other)->status == UCFT_ERR_NO_MEMORY;
+    if (!lacks_one && !lacks_other) return false;
+    if (is_scan(first_.kind) && on_.reads_memory && lacks_one != lacks_other) return (one > other) == lacks_one;
+    return is_from_root(first_.kind) || std::ranges::any_of(fates_, [](const Fate& each) { return !each.survives; });
   }
 
   // The results of ranks that died later.
@@ -412,6 +435,7 @@ class Collective {
 
   const std::vector<RankHistory>& job_;
   const std::vector<Fate>& fates_;
+  const bool may_lack_memory_;
   const Communicator& on_;
   const Instance& instance_;
   const Call& first_;
@@ -456,7 +480,8 @@ class Messages {
     const Rank peer = is_send ? call.root : call.source;
     if (peer < 0 || peer >= all_.at(call.communicator).size() || (call.root >= 0 && peer != call.root))
       return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(peer));
-    if (lives_in(peer, call)) violate(call, "messages", "PEER_FAILED, and rank " + std::to_string(peer) + " lives");
+    if (lives_in(peer, call) && fates_[at(history.rank)].out_at < 0)
+      violate(call, "messages", "PEER_FAILED, and rank " + std::to_string(peer) + " lives");
   }
 
   bool is_asked_for(const Call& call) {
@@ -504,7 +529,8 @@ class Messages {
 
 }  // namespace
 
-std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<Rank>& may_be_dead) {
+std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<Rank>& may_be_dead,
+                             bool may_lack_memory) {
   std::vector<Violation> violations;
   std::vector<Fate> fates;
   for (const RankHistory& each : job) {
@@ -527,7 +553,7 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
   for (const auto& [name, each] : all)
     for (const auto* instances : {&each.collectives, &each.quorums})
       for (const Instance& instance : *instances)
-        if (instance.any() != nullptr) Collective(job, fates, each, instance, violations).judge();
+        if (instance.any() != nullptr) Collective(job, fates, may_lack_memory, each, instance, violations).judge();
   Messages(job, fates, all, violations).judge();
   return violations;
 }

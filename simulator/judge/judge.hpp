@@ -30,7 +30,9 @@ struct Violation {
 };
 
 // job: read_job(), or made by a world; each rank's calls in the order in which they began. may_be_dead: ranks that were
-// killed, stopped or cut off. Another rank that has no end breaks "ends", and one that is out breaks "status".
-std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<std::int32_t>& may_be_dead);
+// killed, stopped or cut off, or ran short. Another rank that has no end breaks "ends", and one that is out
+// breaks "status". may_lack_memory: some rank did, so a call may end with UCFT_ERR_NO_MEMORY.
+std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<std::int32_t>& may_be_dead,
+                             bool may_lack_memory = false);
 
 }  // namespace ucft::judge

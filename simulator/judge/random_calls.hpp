@@ -101,6 +101,7 @@ class RandomCalls {
   Posted prepare(const Drawn& drawn, int step, const Communicator& on, bool is_blocking) const;
   void fill(const Drawn& drawn, int step, Posted& posted, const Communicator& on) const;
   void note_places(Posted& posted, std::vector<Block>& blocks) const;
+  ucft_status_t run_quorum(Posted& posted, ucft_comm_h on);
   ucft_status_t call(Posted& posted, ucft_comm_h on) const;
   ucft_status_t init(Posted& posted, ucft_comm_h on) const;
   void end(Posted& posted, ucft_status_t status);

@@ -481,7 +481,7 @@ class OutOfMemory : public Exploring {
 };
 
 TEST_F(OutOfMemory, EndsOperationsOnAllByName) {
-  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::reduce})
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::reduce, Kind::scatter})
     for (Rank n = 2; n <= 7; ++n)
       for (std::int32_t f = 0; f <= 2; ++f)
         for (int in_flight : {1, 2}) {

@@ -538,6 +538,52 @@ TEST(Judge, ARankThatLeavesBehindACutLinkMayBeMissing) {
   EXPECT_TRUE(judge(job.ranks, {2}).empty());
 }
 
+void lack_memory(Job& job, const std::vector<std::int32_t>& ranks) {
+  for (const std::int32_t rank : ranks) {
+    job.of(rank).status = UCFT_ERR_NO_MEMORY;
+    job.of(rank).got = job.of(rank).before;
+  }
+}
+
+std::string rules_of_lack(const Job& job) {
+  std::string rules;
+  for (const Violation& each : judge(job.ranks, {}, true)) rules += each.rule + " ";
+  return rules;
+}
+
+TEST(Judge, AlikeOnAllWhereMemoryEnds) {
+  const auto of_all = [](Job& job) {
+    job.add_allreduce();
+    lack_memory(job, {0, 1, 2});
+  };
+  EXPECT_EQ(rules_of_lack(job_of(of_all)), "");
+  EXPECT_EQ(rules_of(job_of(of_all)), "status");
+  EXPECT_EQ(rules_of_lack(job_of([](Job& job) {
+              job.add_allreduce();
+              lack_memory(job, {1});
+            })),
+            "agreement ");
+}
+
+TEST(Judge, MemoryMayEndForSomeRanksOfARootAndBehindARankOfAScan) {
+  EXPECT_EQ(rules_of_lack(job_of([](Job& job) {
+              job.add_broadcast();
+              lack_memory(job, {1});
+            })),
+            "");
+  const auto scan = [](const std::vector<std::int32_t>& ranks, bool reads_memory) {
+    return rules_of_lack(job_of(
+        [&](Job& job) {
+          job.add_scan();
+          lack_memory(job, ranks);
+        },
+        reads_memory));
+  };
+  EXPECT_EQ(scan({1, 2}, true), "");
+  EXPECT_EQ(scan({0}, true), "agreement ");
+  EXPECT_EQ(scan({1, 2}, false), "agreement ");
+}
+
 TEST(History, InMemoryItIsWhatFilesSay) {
   Job job;
   add_all(job);

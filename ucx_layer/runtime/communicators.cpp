@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ucx_layer/runtime/context.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -40,7 +41,8 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
   take_early(true);
   created->end_opening();
   for (std::int32_t peer = 0; peer < context_.size(); ++peer) {
-    if (context_.is_final(peer)) created->on_death(peer);
+    if (context_.is_final(peer) && UCFT_SOMETIMES("a communicator is made with a rank that is dead"))
+      created->on_death(peer);
     if (departures_.has_left(peer))
       created->on_left(peer, true);
     else if (departures_.has_failed(peer))
@@ -198,11 +200,14 @@ void Communicators::deliver(const WireHeader& header, const Message& message, in
     if (!is_future(header.communicator)) return answer_late(header, peer);
     transport().buffers().retain(message.value);
     transport().buffers().retain(message.list);
+    UCFT_SOMETIMES("a message comes for a communicator that is yet to be made");
     early_.push_back({header, message, peer});
     return;
   }
   if (!has_right_sender(header, *communicator, peer)) return;
-  if (transport().is_forgotten(communicator->context_rank(header.sender))) return note_stale();  // fenced
+  if (transport().is_forgotten(communicator->context_rank(header.sender)) &&
+      UCFT_SOMETIMES("a message comes of a rank that was given up"))
+    return note_stale();  // fenced
   communicator->on_message(header, message);
 }
 
@@ -218,11 +223,13 @@ void Communicators::on_control(const WireHeader& header) {
   if (communicator != nullptr && control == Control::lets_go) return communicator->on_let_go(rank);
   if (communicator != nullptr) return communicator->answer_whether_left(rank);
   if (is_future(header.communicator)) {
-    if (is_word) early_words_.push_back(header);
+    if (is_word && UCFT_SOMETIMES("a rank leaves a communicator that this one has yet to make"))
+      early_words_.push_back(header);
     return;
   }
   if (is_word) transport().send_control(rank, Control::lets_go, header.communicator);
-  if (control == Control::has_left) answer_gone(header.communicator, rank);
+  if (control == Control::has_left && UCFT_SOMETIMES("a rank asks whether this one has left"))
+    answer_gone(header.communicator, rank);
   transport().ring_doorbells();
 }
 
@@ -254,6 +261,7 @@ void Communicators::exclude_self(ucft_status_t why) {
 void Communicators::answer_late(const WireHeader& header, int peer) {
   const auto found = std::ranges::find(gone_, header.communicator, &Gone::id);
   if (found == gone_.end() || static_cast<std::size_t>(header.sender) >= found->ranks.size()) return;
+  UCFT_SOMETIMES("a message comes for a communicator that was left");
   answer_gone(header.communicator, peer >= 0 ? peer : found->ranks[static_cast<std::size_t>(header.sender)]);
   transport().ring_doorbells();
 }

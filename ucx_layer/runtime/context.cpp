@@ -15,6 +15,7 @@
 
 #include "ucx_layer/runtime/startup.hpp"
 #include "ucx_layer/runtime/unknown_settings.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -141,6 +142,7 @@ void Context::stop() {
     wait_until(may_go, Clock::now() + patience);
   }
   const bool is_needed = !communicators_.are_left();
+  if (is_needed && !excluded()) UCFT_SOMETIMES("a rank ends though others may need it");
   communicators_.end();  // from here on others take what stands in memory for this rank's last word
   departures_.mark_left(is_needed);
   transport_->say_goodbye(departures_.all_know(), [this](int rank) {
@@ -285,8 +287,10 @@ void Context::sleep_a_little() {
     const Clock::time_point begin = Clock::now();
     if (!transport_->uses_messages() || transport_->has_remote_mailboxes() || !listens()) {
       const timespec limit{0, transport_->has_remote_mailboxes() ? remote_nap_ns : local_nap_ns};
+      UCFT_SOMETIMES("a rank sleeps until memory wakes it");
       syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAIT, 1, &limit, nullptr, 0);
     } else if (transport_->arm()) {
+      UCFT_SOMETIMES("a rank sleeps until a message wakes it");
       pollfd event{transport_->event_fd(), POLLIN, 0};
       ::poll(&event, 1, 1);
     }
@@ -302,6 +306,7 @@ void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
+  UCFT_SOMETIMES("the helper takes a turn");
   if (self.departures_.look_at_marks() || self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
   self.departures_.connect_in_calm(Clock::now());
   for (int rounds = 0; rounds < 64; ++rounds)

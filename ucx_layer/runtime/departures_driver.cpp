@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "ucx_layer/observer/job_view.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -179,6 +180,7 @@ void DeparturesDriver::on_control(const WireHeader& header) {
     case Control::knows_leaving: of(header.sender).knows_leaving = true; return;
     case Control::left:
       if (header.control.about < 0 || header.control.about >= job_.size || header.control.about == job_.rank) return;
+      UCFT_SOMETIMES("another rank says who has left");
       departures_.on_left_word(header.control.about, flag, Clock::now().time_since_epoch());
       return note();
     case Control::excluded: departures_.on_excluded_word(header.sender); return note();
@@ -252,6 +254,7 @@ void DeparturesDriver::on_turn(Clock::time_point now) {
 }
 
 void DeparturesDriver::exclude_self(const std::string& why) {
+  UCFT_SOMETIMES("a rank stands aside for lack of memory");
   why_aside_ = why;
   departures_.on_excluded_mark(-1);
   on_turn(Clock::now());
@@ -276,6 +279,7 @@ void DeparturesDriver::carry_out(const Departures::Action& action) {
   ControlPage* control = transport_->control_of(action.rank);
   switch (action.kind) {
     case Action::hear_out:
+      UCFT_SOMETIMES("the last messages of a rank are read");
       transport_->drain(action.rank);
       return departures_.on_heard_out(action.rank, mark_of(control));
     case Action::fence: return fence(action.rank);

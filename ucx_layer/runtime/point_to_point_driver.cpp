@@ -8,6 +8,7 @@
 
 #include "ucx_layer/runtime/communicator.hpp"
 #include "ucx_layer/runtime/context.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -96,7 +97,8 @@ void PointToPointDriver::send(const Letter& letter) {
                                                : buffers.copy_in(letter.data.data(), letter.data.size());
   hand_over(letter, {block, 0, letter.bytes});
   auto* const call = static_cast<PointToPointCall*>(letter.id);
-  if (buffers.references(block) > 1) return leaving_.push_back({block, letter.peer, call, true});
+  if (buffers.references(block) > 1 && UCFT_SOMETIMES("a short message has not left when its send returns"))
+    return leaving_.push_back({block, letter.peer, call, true});
   buffers.release(block);
   end(*call, UCFT_OK, letter.peer, letter.bytes);
 }

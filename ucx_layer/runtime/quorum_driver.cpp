@@ -6,6 +6,7 @@
 #include "ucx_layer/runtime/communicator.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -54,6 +55,7 @@ void QuorumDriver::on_message(const WireHeader& header, const Message& message) 
   Line& line = lines_[static_cast<std::size_t>(letter.peer)];
   if (header.quorum.number < line.taken) return communicator_.context().communicators().note_stale();
   if (header.quorum.number > line.taken) {  // it has overtaken others
+    UCFT_SOMETIMES("a letter of a quorum has overtaken another one");
     buffers.retain(letter.body);
     if (!line.early.emplace(header.quorum.number, letter).second) buffers.release(letter.body);
     return;

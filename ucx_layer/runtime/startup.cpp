@@ -15,6 +15,7 @@
 #include "collectives/on_host/tuning_file.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
 #include "ucx_layer/test_points.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -365,6 +366,7 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
   }
   const StepResult mine = result_of(ok, error);
   std::vector<StepResult> all;
+  if (has_given_up) UCFT_SOMETIMES("UCX has aborted in start-up");
   if (!oob_.allgather(mine, all, error, polling_)) {
     if (has_given_up) error = fmt::format("{}; {}", mine.error, error);
     return false;
@@ -374,6 +376,7 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
   // Another rank's death may be why, after it had said that it was well: then this names it.
   std::vector<char> presence;
   if (!oob_.allgather(char{1}, presence, error)) return false;
+  UCFT_SOMETIMES("a rank fails in start-up, and all name it");
   error = fmt::format("{} failed at {}: {}", job_.describe(static_cast<std::int32_t>(failed - all.begin())), step,
                       error_of(*failed));
   return false;
@@ -442,6 +445,7 @@ bool StartUp::greet(std::string& error) {
   while (!transport_->wired() && transport_->missing_greeting(true) < 0 && !transport_->has_given_up() &&
          Clock::now() < limit)
     transport_->poll();
+  if (!transport_->wired()) UCFT_SOMETIMES("a greeting is missing");
   if (!transport_->wired() && !transport_->has_given_up())
     error = fmt::format("no greeting from {}", job_.describe(transport_->missing_greeting()));
   return transport_->wired();
@@ -493,6 +497,7 @@ bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
       lifelines_.emplace_back(rank, std::move(lines[i]));
   std::erase_if(plan, [&](const LifelineEnds& ends) { return is_missing(ends.first, ends.second); });
   departures_.watch_along(std::move(plan));
+  if (!missing.empty()) UCFT_SOMETIMES("a lifeline is missing from the start");
   if (!missing.empty() && job_.settings.says(LogLevel::warn))
     fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", job_.rank,
                job_.describe(missing.back()),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ucx_layer/transport/paths/remote.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -57,8 +58,8 @@ void Transport::forget(int peer, bool is_ending) {
     connections_->leave_to_ucx(peer);
   const bool waits = postpones(peer);
   Path* const path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr);
-  if (path == nullptr) return;
-  if (waits)
+  if (path == nullptr && UCFT_SOMETIMES("a rank is given up that there is no connection to")) return;
+  if (waits && UCFT_SOMETIMES("forgetting a rank is postponed"))
     postpone(peer, path, nullptr);
   else
     path->forget(peer);
@@ -68,7 +69,8 @@ void Transport::forget(int peer, bool is_ending) {
 // UCX 1.13 may end them. It frees an endpoint of theirs that is told of that while data wait there, and looks at it
 // again (uct_tcp_cm_handle_conn_pkt, CONN_FIN).
 void Transport::cut_messages() {
-  if (connections_ != nullptr && !has_remote_mailboxes() && connections_->are_over_tcp())
+  if (connections_ != nullptr && !has_remote_mailboxes() && connections_->are_over_tcp() &&
+      UCFT_SOMETIMES("UCX is never asked again"))
     return connections_->ucx().give_up();
   for (int peer = 0; peer < setup_.ranks; ++peer)
     if (paths_[static_cast<std::size_t>(peer)] == messages_.get()) forget(peer);

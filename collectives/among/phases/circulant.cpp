@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 // ---- who gives what to whom -----------------------------------------------------------------------------------------
@@ -130,7 +132,8 @@ bool Circulant::on_message(const Message& message, Buffers& buffers) {
 
 bool Circulant::advance(bool is_agreed, const Arguments& arguments, const Ballots& ballots, Outbox& out) {
   for (; at_ < steps(); ++at_, has_given_ = false) {
-    if (at_ == 2 * skips_.size() && !is_agreed) return false;
+    if (at_ == 2 * skips_.size() && !is_agreed && UCFT_SOMETIMES("a long sum has all of its blocks, not all words"))
+      return false;
     if (!std::exchange(has_given_, true)) {
       if (at_ != skips_.size()) give(arguments, ballots, out);
       left_ = phase_of(at_) == Phase::closing ? 1 : awaited(at_, arguments, ballots).bytes();

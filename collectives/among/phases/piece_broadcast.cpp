@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/catalogue/catalogue.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -109,6 +110,7 @@ bool PieceBroadcast::on_message(const Message& message, const Ballots& ballots, 
   const auto [index, piece, of_bytes] = place_of(message, ballots);
   PieceStream& stream = streams_[index];
   if (!stream.has_begun()) begin(stream, of_bytes);
+  UCFT_SOMETIMES("a piece of long data comes");
   if (!stream.take(piece)) return false;
   whole_ += stream.is_whole();
   moved_.push_back(index);

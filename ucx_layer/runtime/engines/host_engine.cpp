@@ -12,6 +12,7 @@
 #include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -378,7 +379,7 @@ ucft_status_t HostEngine::post(Request& request) {
   const auto is_busy = [&] { return rounds_.is_active() || !stage_.ready(memory); };
   if (is_busy()) {
     progress();
-    if (is_busy()) return UCFT_ERR_BUSY;
+    if (is_busy() && UCFT_SOMETIMES("a stage is full")) return UCFT_ERR_BUSY;
   }
   assert(request.host_call.has_value());
   HostData data{static_cast<const std::byte*>(request.send)};
@@ -404,6 +405,7 @@ bool HostEngine::lay_out(Request& request, HostData& data) {
   } else if (!layout_.is_inline(stage_.bytes_given(call))) {
     Room given{stage_.next(), no_buffer, false, nullptr};
     if (room_count_ > 0) free_rooms(larges_ > 0 || room_count_ == rooms_.size());
+    if (room_count_ == rooms_.size()) UCFT_SOMETIMES("all rooms for long data are in use");
     if (room_count_ == rooms_.size() || !find_room(request, call, data, given)) return false;
     call.lacks_memory = given.block == no_buffer && given.lender == nullptr;
     if (!call.lacks_memory) keep_room(given);
@@ -492,6 +494,7 @@ bool HostEngine::progress() {
   const auto advance = [&] { return stage_.progress(memory, [this](OperationNumber number) { complete(number); }); };
   bool any = advance();
   while (rounds_.is_due() && stage_.ready(memory) && room_count_ < rooms_.size()) {
+    UCFT_SOMETIMES("an alltoall goes into its next round");
     give(*rounds_.request(), lay_out_round());
     any |= advance();
   }
@@ -539,7 +542,8 @@ void HostEngine::complete(OperationNumber number) {
   name_missing(request, number);
   request.state = Request::State::copying;
   for (std::size_t i = 0; larges_ > 0 && i < room_count_; ++i)
-    if (room(i).lender == &request) return;  // others may read its memory yet
+    if (room(i).lender == &request && UCFT_SOMETIMES("a result is here while others read the memory that was lent"))
+      return;  // others may read its memory yet
   finish(request);
 }
 

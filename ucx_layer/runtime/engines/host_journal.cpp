@@ -7,6 +7,7 @@
 #include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -57,7 +58,7 @@ Slice HostJournal::lay_out(const JournalEntry& entry, JournalHead& head) {
     buffers_.retain(payload);
   } else if (bytes > 0) {
     payload = payloads_.allocate(bytes);
-    if (!payload) take_back_lent();
+    if (!payload && UCFT_SOMETIMES("memory of a log is taken back")) take_back_lent();
     if (!payload) payload = payloads_.allocate(bytes);
     lacks_memory_ |= !payload;
     if (lacks_memory_) return {};
@@ -90,7 +91,7 @@ const JournalEntry* HostJournal::at(std::uint64_t position) {
     is_there_ = false;
     log_.pass(slabs_);
     give_back();
-    if (log_.speaks() && !log_.has_room()) log_.look_for_readers(slabs_);
+    if (log_.speaks() && !log_.has_room() && UCFT_SOMETIMES("a log is full")) log_.look_for_readers(slabs_);
   }
   read();
   if (!is_there_ || position != log_.position()) return nullptr;
@@ -105,7 +106,8 @@ const JournalEntry* HostJournal::at(std::uint64_t position) {
 void HostJournal::read() {
   if (is_there_ || dead_ != no_rank || ended_ || lacks_memory_ || log_.speaks()) return;
   const HostLog::Look found = log_.look(slabs_);
-  if (found == HostLog::Look::next_speaks) dead_ = log_.speaker() - 1;
+  if (found == HostLog::Look::next_speaks && UCFT_SOMETIMES("a reader finds that a log has no more of its writer"))
+    dead_ = log_.speaker() - 1;
   if (found != HostLog::Look::there) return;
   JournalHead head;
   std::memcpy(head_.data(), log_.payload(slabs_, head_.size()), head_.size());

@@ -5,6 +5,7 @@
 
 #include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
+#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -97,7 +98,7 @@ ucft_status_t ProcessEngine::post(Request& request) {
   };
   if (is_full()) advance();
   if (context_.excluded()) return context_.why_excluded();
-  if (is_full()) return UCFT_ERR_BUSY;
+  if (is_full() && UCFT_SOMETIMES("a window is full")) return UCFT_ERR_BUSY;
   try {
     auto part =
         std::make_unique<LocalPart>(request, calls_, me_, places_, optimism_, on_host_.get(), context_.transport());
@@ -161,6 +162,7 @@ void ProcessEngine::ask_awaited(Patience::Time now) {
   if (!patience_.is_over(oldest, now)) return;
   for (Rank place : member_.awaited(oldest)) communicator_.ask_whether_left(places_.rank_at(place));
   if (context_.is_stopping()) return;
+  UCFT_SOMETIMES("a rank asks those that it waits for");
   if (!member_.say_waiting()) patience_.try_again();
   flush();
 }
@@ -337,6 +339,7 @@ void ProcessEngine::exclude_self(ucft_status_t why) {
   is_over_ = true;
   if (on_host_ != nullptr) on_host_->exclude_self(why);
   std::vector<Request*> callers;
+  if (!parts_.empty()) UCFT_SOMETIMES("a rank is excluded while operations run");
   const auto give_up = [&](LocalPart& part) {
     Request* const caller = part.take_caller();
     if (caller == nullptr) return;
@@ -353,7 +356,8 @@ void ProcessEngine::exclude_self(ucft_status_t why) {
   const auto has_lent = [](const Request* each) {
     return each->lent_input != no_buffer || each->lent_output != no_buffer;
   };
-  if (std::ranges::any_of(callers, has_lent)) context_.transport().cut_messages();
+  if (std::ranges::any_of(callers, has_lent) && UCFT_SOMETIMES("a rank is excluded that has lent its memory"))
+    context_.transport().cut_messages();
   for (Request* caller : callers) give_back(*caller);
 }
 
@@ -399,6 +403,7 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
   } else if (goes_straight && knows) {
     take_streams(request, operation, value);
   } else if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_)) {
+    if (is_read(request.lent_output)) UCFT_SOMETIMES("peers still read a result that has landed");
     if (is_read(request.lent_output))
       context_.transport().buffers().retain(needed.value = decision.value);
     else
@@ -556,8 +561,9 @@ bool ProcessEngine::is_through() {
   if (!parts_.empty() || !needed_.empty()) return false;
   const auto grace = std::chrono::milliseconds(context_.transport().connects_late() ? 1000 : 100);
   const bool is_last = on_host_ == nullptr || on_host_->is_last();
+  if (!is_last && member_.speaks()) UCFT_SOMETIMES("a speaker leaves before others of its host");
   if (!is_last && member_.speaks() && Clock::now() - left_at_ < grace) return false;
-  if (is_last) {
+  if (is_last && UCFT_SOMETIMES("the last rank of a host leaves")) {
     const bool has_ended = member_.leave();
     flush();
     if (places_.are_ranks() && window().has_left() && !std::exchange(has_told_, true)) communicator_.say_leaves(false);

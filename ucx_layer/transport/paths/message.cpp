@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
+
 namespace ucft::detail {
 
 bool MessagePath::poll() {
@@ -25,6 +27,7 @@ bool MessagePath::poll() {
     } else if (station_.sink.accepts(station_.sink.arg, arrival.header, -1)) {
       take(arrival);
     } else {
+      UCFT_SOMETIMES("a message waits until it is accepted");
       arrivals_.push_back(std::move(arrival));
       continue;
     }
@@ -55,7 +58,7 @@ bool MessagePath::pass_by(Arrival&& arrival, std::span<const std::byte> value) {
   const bool is_taken = is_driving_ && arrivals_.empty() && !arrival.header.is_control() &&
                         station_.sink.accepts(station_.sink.arg, arrival.header, -1);
   try {
-    if (is_taken)
+    if (is_taken && UCFT_SOMETIMES("a long value is taken in passing"))
       take(arrival);
     else
       arrivals_.push_back(std::move(arrival));
