@@ -81,6 +81,7 @@ JobPlan plan_of(std::uint64_t seed) {
   plan.steps = 10 + static_cast<int>(draw.below(50));
   plan.processors = 1 + static_cast<int>(draw.below(8));
   plan.has_remote_access = draw.one_in(3);
+  plan.has_long_way = draw.one_in(2);
   plan.temper.call = draw.magnitude(1, 100);
   plan.temper.yield = draw.magnitude(100, 20 * microsecond);
   plan.temper.wake = draw.magnitude(100, 200 * microsecond);
@@ -133,7 +134,8 @@ std::string words_of(const PlannedFault& fault) {
 std::string described(const JobPlan& plan) {
   std::string text = fmt::format("seed {:016x}: {} ranks on hosts {}, {} steps, {} processors each{}\n", plan.seed,
                                  plan.ranks(), fmt::join(plan.hosts, " "), plan.steps, plan.processors,
-                                 plan.has_remote_access ? ", remote access" : "");
+                                 plan.has_remote_access ? ", remote access" : "") +
+                     (plan.has_long_way ? "  long messages may be overtaken\n" : "");
   text += fmt::format("  call {} ns, yield {} ns, wake {} ns, latency {} ns, dying {} ns, a cut in {} blocks\n",
                       plan.temper.call, plan.temper.yield, plan.temper.wake, plan.temper.latency, plan.temper.dying,
                       plan.temper.blocks_between_cuts);
@@ -216,6 +218,7 @@ class RunningJob {
     kernel_.temper = plan.temper;
     kernel_.processors_of_a_host = plan.processors;
     kernel_.has_remote_access = plan.has_remote_access;
+    kernel_.has_long_way = plan.has_long_way;
     members_.resize(plan.hosts.size());
     result_.histories.resize(plan.hosts.size());
   }

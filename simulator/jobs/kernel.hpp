@@ -84,6 +84,7 @@ class Kernel {
   Temper temper;
   int processors_of_a_host = 1;
   bool has_remote_access = false;  // puts and gets are done by devices, as over InfiniBand
+  bool has_long_way = false;       // long messages may be overtaken
 
   // ---- chance -----------------------------------------------------------------------------------------------------
   std::uint64_t draw() { return random_(); }

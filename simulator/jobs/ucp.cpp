@@ -1,7 +1,8 @@
 // UCX's names that the library uses, as ucft_world has them. See kernel.hpp.
 //
-// Messages and remote accesses of a worker to another one arrive in order. Those that a process had sent when it died
-// may arrive or not. Workers that have an endpoint to it are told some time later, as by TCP.
+// Messages and remote accesses of a worker to another one arrive in order. In half of the jobs long values go another
+// way (UCX promises no order). Those that a process had sent when it died may arrive or not. Workers that have an
+// endpoint to it are told some time later, as by TCP, and nothing of it comes behind that.
 #include <ucp/api/ucp.h>
 #include <ucs/debug/log_def.h>
 
@@ -69,6 +70,8 @@ struct ucp_rkey {
 
 namespace {
 
+constexpr std::size_t shortest_long = 2048;  // bytes
+
 struct AddressOfWorker {
   char word[8];
   std::uint64_t number;
@@ -76,7 +79,7 @@ struct AddressOfWorker {
 
 struct Network {
   std::map<std::uint64_t, ucp_worker*> workers;  // those of processes that have ended, too
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Channel*> channels;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Channel*> channels, long_channels;
   std::map<const Process*, std::uint64_t> worker_of;
   std::vector<ucp_ep*> endpoints;
   std::uint64_t requests = 0;
@@ -89,8 +92,8 @@ ucp_worker* worker_of(std::uint64_t number) { return network().workers.at(number
 
 bool lives(const ucp_worker& worker) { return worker.is_open && worker.process->life == Life::lives; }
 
-Channel& way(std::uint64_t from, std::uint64_t to) {
-  Channel*& found = network().channels[{from, to}];
+Channel& way(std::uint64_t from, std::uint64_t to, bool is_long = false) {
+  Channel*& found = (is_long ? network().long_channels : network().channels)[{from, to}];
   if (found == nullptr) found = &kernel().new_channel(worker_of(from)->process->host, worker_of(to)->process->host);
   return *found;
 }
@@ -143,8 +146,10 @@ void say_gone(std::uint64_t gone) {
 void has_died(ucp_worker* worker) {
   if (!std::exchange(worker->is_open, false)) return;
   worker->inbox.clear();
-  for (const auto& [ends, channel] : network().channels)
-    if (ends.first == worker->number && kernel().one_in(2)) channel->items.clear();
+  for (auto* const channels : {&network().channels, &network().long_channels})
+    for (const auto& [ends, channel] : *channels)
+      if (ends.first == worker->number && (kernel().one_in(2) || channels == &network().long_channels))
+        channel->items.clear();
   say_gone(worker->number);
 }
 
@@ -205,7 +210,7 @@ bool ucft::jobs::lose_connections(const Process& one, const Process& other) {
     const Process *from = each->worker->process, *to = worker_of(each->target)->process;
     if (each->is_closed || each->status != UCS_OK || &one == &other) continue;
     if ((from != &one || to != &other) && (from != &other || to != &one)) continue;
-    way(each->worker->number, each->target).items.clear();
+    for (const bool is_long : {false, true}) way(each->worker->number, each->target, is_long).items.clear();
     fail(each, UCS_ERR_ENDPOINT_TIMEOUT);
     any = true;
   }
@@ -314,6 +319,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t* params, u
 ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h endpoint, const ucp_request_param_t*) {
   endpoint->is_closed = true;
   end_all(endpoint, UCS_ERR_CANCELED);
+  way(endpoint->worker->number, endpoint->target, true).items.clear();
   for (ucp_ep* each : worker_of(endpoint->target)->endpoints)
     if (each->target == endpoint->worker->number && !each->is_closed)
       send_there(endpoint, [each] { fail(each, UCS_ERR_CONNECTION_RESET); });
@@ -328,7 +334,11 @@ ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h endpoint, const ucp_request_param_t* 
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
-  send_there(endpoint, [endpoint, number] { send_back(endpoint, [=] { answer(endpoint, number); }); });
+  const auto ways = std::make_shared<int>(2);  // both must be empty
+  for (const bool is_long : {false, true})
+    kernel().send(way(endpoint->worker->number, endpoint->target, is_long), [=] {
+      if (--*ways == 0) send_back(endpoint, [=] { answer(endpoint, number); });
+    });
   return request;
 }
 
@@ -337,9 +347,11 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned, const void* header
   kernel().pass();
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   ucp_worker* const target = worker_of(endpoint->target);
-  send_there(endpoint, [target, head = copied(header, header_bytes), value = copied(buffer, count)] {
-    if (lives(*target)) put_in(*target, [=] { deliver(*target, head, value); });
-  });
+  const bool goes_apart = kernel().has_long_way && count > shortest_long;
+  kernel().send(way(endpoint->worker->number, endpoint->target, goes_apart),
+                [target, head = copied(header, header_bytes), value = copied(buffer, count)] {
+                  if (lives(*target)) put_in(*target, [=] { deliver(*target, head, value); });
+                });
   if (kernel().one_in(2)) return nullptr;
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
