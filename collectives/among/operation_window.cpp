@@ -47,7 +47,7 @@ bool OperationWindow::ready(Outbox& out) {
 
 OperationNumber OperationWindow::post(const Arguments& arguments, const Operation::Memory& memory, Outbox& out) {
   assert(rooted_in_a_row_ < window_ / 2 && "post without ready()");
-  const bool rooted = arguments.rooted();
+  const bool rooted = arguments.counts_as_rooted();
   rooted_in_a_row_ = rooted ? rooted_in_a_row_ + 1 : 0;
   rooted_f_ = rooted ? std::max(rooted_f_, arguments.f) : 0;
   start(arguments, memory, out);

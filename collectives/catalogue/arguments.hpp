@@ -50,7 +50,8 @@ struct Arguments {
       true;  // opportunistic forms: a rank with the value from a correction sends on like any other. False for
              // comparison in the simulator only
   FailureInfo failure_info = FailureInfo::list;
-  bool uniform = false;  // what a rank has delivered that dies then, the survivors deliver. For the driver
+  bool uniform = false;            // what a rank has delivered that dies then, the survivors deliver. For the driver
+  bool stands_for_rooted = false;  // in the place of such a call, in which the ranks of a process have differed
   GossipSetting gossip{};
 
   bool by_gossip() const { return gossip.time_ns >= 0; }
@@ -59,6 +60,7 @@ struct Arguments {
   std::uint64_t bytes_of_caller() const { return count * element_bytes(reduction.type()); }  // in the caller's memory
   const CatalogueRow& row() const;
   bool rooted() const { return row().rooted(); }
+  bool counts_as_rooted() const { return rooted() || stands_for_rooted; }  // in the order of operations
   std::uint16_t signature() const;
 };
 

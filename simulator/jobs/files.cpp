@@ -69,7 +69,7 @@ std::shared_ptr<Stream> connect_to(int host, std::uint32_t address, std::uint16_
     Kernel& here = *Kernel::instance();
     const auto found = listeners().all.find({target, port});
     const std::shared_ptr<Listener> listener = found == listeners().all.end() ? nullptr : found->second.lock();
-    if (listener == nullptr || !listener->is_open)
+    if (listener == nullptr || !listener->is_open || (here.refuses_some && here.one_in(2)))
       return here.send(*back, [made] {
         made->is_refused = true;
         made->changed();
@@ -93,7 +93,7 @@ std::shared_ptr<Stream> connect_to(int host, std::uint32_t address, std::uint16_
 
 short Stream::events() const {
   int all = 0;
-  if (is_refused || is_reset) return POLLIN | POLLOUT | POLLERR | POLLHUP;
+  if (is_refused || is_reset || is_lost) return POLLIN | POLLOUT | POLLERR | POLLHUP;
   if (is_connected) all |= POLLOUT;
   if (!inbox.empty() || has_heard_end) all |= POLLIN;
   if (has_heard_end) all |= POLLRDHUP;
@@ -102,7 +102,7 @@ short Stream::events() const {
 
 long Stream::send(const void* data, std::size_t bytes) {
   if (is_refused) return errno = ECONNREFUSED, -1;
-  if (is_reset) return errno = ECONNRESET, -1;
+  if (is_reset || is_lost) return errno = is_lost ? ETIMEDOUT : ECONNRESET, -1;
   if (!is_connected) return errno = EAGAIN, -1;
   if (has_said_end) return errno = EPIPE, -1;
   const auto* begin = static_cast<const std::byte*>(data);
@@ -123,7 +123,7 @@ long Stream::receive(void* data, std::size_t bytes, bool peeks) {
     return static_cast<long>(count);
   }
   if (is_refused) return errno = ECONNREFUSED, -1;
-  if (is_reset) return errno = ECONNRESET, -1;
+  if (is_reset || is_lost) return errno = is_lost ? ETIMEDOUT : ECONNRESET, -1;
   if (has_heard_end) return 0;
   return errno = EAGAIN, -1;
 }
@@ -153,6 +153,20 @@ void Stream::closed(bool is_silent) {
     reset();
   else
     say_end();
+}
+
+void lose_streams(const Process& one, const Process& other) {
+  for (const int each : one.descriptors) {
+    const auto stream = file_as<Stream>(each);
+    if (stream == nullptr || stream->other == nullptr || !stream->is_connected) continue;
+    for (const int theirs : other.descriptors)
+      if (file_as<Stream>(theirs) == stream->other)
+        for (const auto& end : {stream, stream->other}) {
+          end->way->items.clear();
+          end->is_lost = true;
+          end->changed();
+        }
+  }
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------

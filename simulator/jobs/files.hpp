@@ -88,7 +88,7 @@ struct Stream final : File, std::enable_shared_from_this<Stream> {
 
   int host = 0;
   bool is_connected = false, is_refused = false, is_closed = false;
-  bool has_said_end = false, has_heard_end = false, is_reset = false;
+  bool has_said_end = false, has_heard_end = false, is_reset = false, is_lost = false;
   std::deque<std::byte> inbox;
   std::shared_ptr<Stream> other;
   Channel* way = nullptr;  // to the other
@@ -114,6 +114,8 @@ void unmap(std::uintptr_t address, std::size_t bytes);
 
 // UCX's connections between the two end on both sides, and what is on its way is lost. False: there is none.
 bool lose_connections(const Process& one, const Process& other);
+// So do those of TCP: the kernel has given them up.
+void lose_streams(const Process& one, const Process& other);
 
 template <class Kind>
 std::shared_ptr<Kind> file_as(int descriptor) {

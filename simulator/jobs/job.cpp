@@ -60,6 +60,8 @@ PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
   fault.kind = kinds[draw.below(std::size(kinds))];
   const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
   if (hosts == 1 && fault.is_of_host()) fault.kind = Fault::kill;
+  // Without lifelines UCX alone could tell of a silent host.
+  if (plan.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
   draw_when(draw, fault);
   const std::uint64_t of = std::max<std::uint64_t>(fault.is_of_host() ? hosts : plan.hosts.size(), 2);
   fault.who = static_cast<int>(draw.below(of)) % plan.ranks();
@@ -75,13 +77,14 @@ JobPlan plan_of(std::uint64_t seed) {
   JobPlan plan;
   plan.seed = seed;
   const int hosts = draw.one_in(2) ? 1 : 2 + static_cast<int>(draw.below(3));
+  const std::uint64_t most_here = hosts == 1 ? 7 : draw.one_in(3) ? 1 : 3;
   for (int host = 0; host < hosts; ++host)
-    for (std::uint64_t ranks = hosts == 1 ? 1 + draw.below(7) : 1 + draw.below(3); ranks > 0; --ranks)
-      plan.hosts.push_back(host);
+    for (std::uint64_t ranks = 1 + draw.below(most_here); ranks > 0; --ranks) plan.hosts.push_back(host);
   plan.steps = 10 + static_cast<int>(draw.below(50));
   plan.processors = 1 + static_cast<int>(draw.below(8));
   plan.has_remote_access = draw.one_in(3);
   plan.has_long_way = draw.one_in(2);
+  plan.refuses_some = draw.one_in(16);
   plan.temper.call = draw.magnitude(1, 100);
   plan.temper.yield = draw.magnitude(100, 20 * microsecond);
   plan.temper.wake = draw.magnitude(100, 200 * microsecond);
@@ -135,7 +138,8 @@ std::string described(const JobPlan& plan) {
   std::string text = fmt::format("seed {:016x}: {} ranks on hosts {}, {} steps, {} processors each{}\n", plan.seed,
                                  plan.ranks(), fmt::join(plan.hosts, " "), plan.steps, plan.processors,
                                  plan.has_remote_access ? ", remote access" : "") +
-                     (plan.has_long_way ? "  long messages may be overtaken\n" : "");
+                     (plan.has_long_way ? "  long messages may be overtaken\n" : "") +
+                     (plan.refuses_some ? "  connections of TCP are refused now and then\n" : "");
   text += fmt::format("  call {} ns, yield {} ns, wake {} ns, latency {} ns, dying {} ns, a cut in {} blocks\n",
                       plan.temper.call, plan.temper.yield, plan.temper.wake, plan.temper.latency, plan.temper.dying,
                       plan.temper.blocks_between_cuts);
@@ -219,6 +223,7 @@ class RunningJob {
     kernel_.processors_of_a_host = plan.processors;
     kernel_.has_remote_access = plan.has_remote_access;
     kernel_.has_long_way = plan.has_long_way;
+    kernel_.refuses_some = plan.refuses_some;
     members_.resize(plan.hosts.size());
     result_.histories.resize(plan.hosts.size());
   }
@@ -236,6 +241,10 @@ class RunningJob {
     result_.lasted = kernel_.now() - begin;
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       if (may_be_minority(rank)) may_be_dead_.insert(rank);
+    for (const auto& [rank, since] : silent_) {  // the others may go on without it, and it may not know yet
+      std::int64_t& last = result_.histories[static_cast<std::size_t>(rank)].last_at;
+      last = std::min(last, since);
+    }
     const std::vector<std::int32_t> may_be_dead(may_be_dead_.begin(), may_be_dead_.end());
     for (const judge::RankHistory& each : result_.histories) {
       result_.calls += each.calls.size();
@@ -355,7 +364,7 @@ class RunningJob {
       case Fault::stop:
         if (fault.lasts > short_silence) {
           may_be_dead_.insert(fault.who);
-          silent_.insert(fault.who);
+          silent_.try_emplace(fault.who, kernel_.now());
         }
         kernel_.stop(process(fault.who));
         return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.resume(process(fault.who)); });
@@ -378,10 +387,11 @@ class RunningJob {
         return kernel_.at(kernel_.now() + fault.lasts,
                           [this, &fault] { process(fault.who).most_descriptors = SIZE_MAX; });
       case Fault::connection:
+        if (kernel_.one_in(2)) lose_streams(process(fault.who), process(fault.other));
         if (!lose_connections(process(fault.who), process(fault.other))) return;
         for (const int each : {fault.who, fault.other}) {
           may_be_dead_.insert(each);
-          silent_.insert(each);
+          silent_.try_emplace(each, kernel_.now());
         }
         return;
     }
@@ -397,7 +407,7 @@ class RunningJob {
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       if (plan_.hosts[static_cast<std::size_t>(rank)] == host) {
         may_be_dead_.insert(rank);
-        silent_.insert(rank);
+        silent_.try_emplace(rank, kernel_.now());
         if (process(rank).life != Life::has_ended) proved_.erase(rank);  // its kernel has told nobody yet
       }
   }
@@ -451,7 +461,8 @@ class RunningJob {
   std::vector<Process*> processes_;
   std::deque<PlannedFault> found_;  // those that wait for a situation, with the rank that they befall
   std::vector<int> happened_;       // of each situation: how often
-  std::set<int> may_be_dead_, proved_, silent_;
+  std::set<int> may_be_dead_, proved_;
+  std::map<int, Time> silent_;  // since when
   int begun_ = 0;
   bool start_up_is_hit_ = false, lacks_memory_ = false;
   JobResult result_;

@@ -38,7 +38,7 @@ struct JobPlan {
   std::vector<int> hosts;  // of each rank
   int steps = 50;
   int processors = 1;  // of a host
-  bool has_remote_access = false, has_long_way = false;
+  bool has_remote_access = false, has_long_way = false, refuses_some = false;
   Temper temper;
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<PlannedFault> faults;

@@ -85,6 +85,7 @@ class Kernel {
   int processors_of_a_host = 1;
   bool has_remote_access = false;  // puts and gets are done by devices, as over InfiniBand
   bool has_long_way = false;       // long messages may be overtaken
+  bool refuses_some = false;       // connections of TCP
 
   // ---- chance -----------------------------------------------------------------------------------------------------
   std::uint64_t draw() { return random_(); }

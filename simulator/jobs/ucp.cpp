@@ -187,6 +187,23 @@ std::vector<std::byte> copied(const void* data, std::size_t bytes) {
   return bytes == 0 ? std::vector<std::byte>() : std::vector<std::byte>(begin, begin + bytes);
 }
 
+// It is read when its send ends, or it arrives, whichever is first. That of a rank that has died before was never sent.
+struct SentValue {
+  SentValue(const ucp_worker* from, const void* buffer, std::size_t count) : from(from), buffer(buffer), count(count) {}
+  bool read() {
+    if (is_read) return true;
+    if (!lives(*from)) return false;
+    bytes = copied(buffer, count);
+    return is_read = true;
+  }
+
+  const ucp_worker* from;
+  const void* buffer;
+  std::size_t count;
+  bool is_read = false;
+  std::vector<std::byte> bytes;
+};
+
 // Some values are the program's to keep, others only while it is called.
 void deliver(ucp_worker& worker, const std::vector<std::byte>& header, const std::vector<std::byte>& value) {
   if (worker.handler.cb == nullptr) return;
@@ -347,15 +364,19 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned, const void* header
   kernel().pass();
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   ucp_worker* const target = worker_of(endpoint->target);
-  const bool goes_apart = kernel().has_long_way && count > shortest_long;
+  const bool goes_apart = kernel().has_long_way && count > shortest_long, ends_at_once = kernel().one_in(2);
+  const auto value = std::make_shared<SentValue>(endpoint->worker, buffer, count);
+  if (ends_at_once) value->read();
   kernel().send(way(endpoint->worker->number, endpoint->target, goes_apart),
-                [target, head = copied(header, header_bytes), value = copied(buffer, count)] {
-                  if (lives(*target)) put_in(*target, [=] { deliver(*target, head, value); });
+                [target, head = copied(header, header_bytes), value] {
+                  if (value->read() && lives(*target)) put_in(*target, [=] { deliver(*target, head, value->bytes); });
                 });
-  if (kernel().one_in(2)) return nullptr;
+  if (ends_at_once) return nullptr;
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
-  kernel().at(kernel().now() + kernel().some(kernel().temper.latency), [=] { answer(endpoint, number); });
+  kernel().at(kernel().now() + kernel().some(kernel().temper.latency), [=] {
+    if (value->read()) answer(endpoint, number);
+  });
   return request;
 }
 

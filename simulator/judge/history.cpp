@@ -70,6 +70,7 @@ void for_each_of_begin(Visit visit) {
   visit("op", &Call::op);
   visit("f", &Call::f);
   visit("uniform", &Call::uniform);
+  visit("differs", &Call::differs);
   visit("failure_info", &Call::failure_info);
   visit("colour", &Call::colour);
   visit("key", &Call::key);

@@ -72,6 +72,7 @@ struct Call {
   ucft_op_t op = UCFT_SUM;
   std::int32_t f = -1;  // -1: the job's
   bool uniform = false;
+  bool differs = false;  // on purpose: another rank calls with other arguments
   ucft_failure_info_t failure_info = UCFT_FAILURE_INFO_LIST;
   std::int32_t colour = 0, key = 0;  // of split
   std::int32_t quorum = 0;

@@ -79,6 +79,7 @@ class Collective {
   }
 
   void judge() {
+    if (first_.differs) return judge_mistake();
     if (!is_one_program()) return;
     for (const Rank rank : absent_)
       if (!has_left_by(rank, INT64_MAX)) violate("program", rank, "did not post it, and has not left");
@@ -115,6 +116,16 @@ class Collective {
       return false;
     }
     return true;
+  }
+
+  // No agreement is owed.
+  void judge_mistake() {
+    for (const Rank rank : survivors_) {
+      if (!call_of(rank)->has_ended())
+        violate("ends", rank, "has not ended");
+      else if (call_of(rank)->status == UCFT_ERR_MISMATCH)
+        judge_untouched(rank);
+    }
   }
 
   // ---- a survivor's result --------------------------------------------------------------------------------------

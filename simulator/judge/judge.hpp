@@ -11,7 +11,8 @@
 //   uniform       what a rank had returned that died, the survivors return: in shared memory, and where asked for
 //   quorum        an allreduce with a quorum has so many contributors, and a rank that is late is told so
 //   order         no rank leaves a barrier, or has a sum, before each survivor entered
-// of communicators their members, and of messages that each is received once, in order, as it was sent.
+// of communicators their members, and of messages that each is received once, in order, as it was sent. Of a call that
+// differs on purpose it checks that all end, and what an error may write.
 //
 // A survivor is a rank whose program came to its end, and that was not declared out.
 #pragma once

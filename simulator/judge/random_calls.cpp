@@ -117,6 +117,11 @@ RandomCalls::RandomCalls(std::uint64_t seed, ucft_context_h context, ucft_comm_h
   rank_ = everybody.rank;
   size_ = everybody.size;
   own_.seed(mixed(seed, static_cast<std::uint64_t>(rank_) + 1));
+  most_communicators_ = mixed(seed, 0) % 8 == 0 ? 24 : 4;
+  if (mixed(seed, 1) % 6 == 0) {
+    longest_ = 100000;
+    long_from_ = 92;
+  }
 }
 
 void RandomCalls::run(int steps) {
@@ -141,8 +146,8 @@ void RandomCalls::sleep_for_at_most(std::uint64_t microseconds) {
 bool RandomCalls::take_step(const Drawn& drawn, int step) {
   const auto which = static_cast<std::size_t>(drawn.below(0, communicators_.size()));
   Communicator& on = communicators_[which];
-  const std::uint64_t what = drawn.below(1, 100);
-  if (what >= 94 && communicators_.size() < 4) {
+  const std::uint64_t what = drawn.below(1, most_communicators_ > 4 ? 130 : 100);  // in some jobs there are many
+  if (what >= 94 && communicators_.size() < most_communicators_) {
     split(drawn, step, which);
   } else if (what >= 92 && which > 0) {
     close(which);
@@ -157,8 +162,14 @@ bool RandomCalls::take_step(const Drawn& drawn, int step) {
   return !is_out_;
 }
 
+// Now and then a rank calls with another count. Of quorums it may be that all others are late.
 void RandomCalls::blocking(const Drawn& drawn, int step, Communicator& on) {
+  const bool is_mistaken = drawn.below(0, 50) == 0 && on.size > 1;
+  const bool is_mine = static_cast<std::int32_t>(drawn.below(3, static_cast<std::uint64_t>(on.size))) == on.rank;
+  extra_ = is_mistaken && is_mine ? 1 : 0;
   Posted posted = prepare(drawn, step, on, true);
+  extra_ = 0;
+  posted.call.differs = is_mistaken;
   if (posted.call.kind == Kind::quorum && own_() % 4 == 0) sleep_for_at_most(2000);
   posted.number = recorder_.begins(posted.call);
   const ucft_status_t status =
@@ -275,7 +286,7 @@ void RandomCalls::leave_job() {
   recorder_.is_over();
 }
 
-// Each to one other, and from one other. The receive is posted first, so long ones find it.
+// Each to one other, and from one other.
 void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
   const auto size = static_cast<std::uint64_t>(on.size), me = static_cast<std::uint64_t>(on.rank),
              apart = drawn.below(2, size);
@@ -296,23 +307,44 @@ void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = mixed(static_cast<std::uint64_t>(step) << 20 | i, me);
   send.given = {block_of(in.data(), in.size(), UCFT_UINT64)};
 
-  ucft_request_h request = UCFT_REQUEST_NULL;
-  check(ucft_recv_init(on.handle, out.data(), out.size(), UCFT_UINT64, receive.root, receive.tag, &request), "recv");
-  const std::size_t received = recorder_.begins(receive);
-  ucft_status_t posted;
-  while ((posted = ucft_post(request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
-  const std::size_t sent = recorder_.begins(send);
-  send.status = ucft_send(on.handle, in.data(), in.size(), UCFT_UINT64, send.root, send.tag);
-  recorder_.has_ended(sent, send);
-  receive.status = posted == UCFT_OK ? ucft_wait(request, UINT64_MAX) : posted;
-  ucft_received_t how = UCFT_RECEIVED_INIT;
-  how.source = receive.root;
-  if (posted == UCFT_OK) check(ucft_request_received(request, &how), "received");
-  receive.source = how.source;
-  receive.source_tag = receive.status == UCFT_OK ? how.tag : receive.tag;
-  receive.got = {block_of(out.data(), receive.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
-  recorder_.has_ended(received, receive);
-  check(ucft_request_free(request), "free");
+  ucft_request_h receives = UCFT_REQUEST_NULL, sends = UCFT_REQUEST_NULL;
+  check(ucft_recv_init(on.handle, out.data(), out.size(), UCFT_UINT64, receive.root, receive.tag, &receives), "recv");
+  check(ucft_send_init(on.handle, in.data(), in.size(), UCFT_UINT64, send.root, send.tag, &sends), "send");
+  std::size_t received = 0, sent = 0;
+  const auto post = [this](ucft_request_h request, Call& call, std::size_t& number) {
+    number = recorder_.begins(call);
+    ucft_status_t status;
+    while ((status = ucft_post(request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
+    return status;
+  };
+  const auto take_sent = [&] {
+    if (send.status == UCFT_OK) send.status = ucft_wait(sends, UINT64_MAX);
+    recorder_.has_ended(sent, send);
+  };
+  const auto take_received = [&] {
+    ucft_received_t how = UCFT_RECEIVED_INIT;
+    how.source = receive.root;
+    const bool was_posted = receive.status == UCFT_OK;
+    if (was_posted) receive.status = ucft_wait(receives, UINT64_MAX);
+    if (was_posted) check(ucft_request_received(receives, &how), "received");
+    receive.source = how.source;
+    receive.source_tag = receive.status == UCFT_OK ? how.tag : receive.tag;
+    receive.got = {block_of(out.data(), receive.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
+    recorder_.has_ended(received, receive);
+  };
+  if (own_() % 3 != 0) {
+    receive.status = post(receives, receive, received);
+    send.status = post(sends, send, sent);
+    take_sent();
+    take_received();
+  } else {  // the message may be there before anybody receives it
+    send.status = post(sends, send, sent);
+    if (own_() % 2 == 0) sleep_for_at_most(2000);
+    receive.status = post(receives, receive, received);
+    take_received();
+    take_sent();
+  }
+  for (const ucft_request_h each : {receives, sends}) check(ucft_request_free(each), "free");
   is_out_ |= is_out(receive.status) || is_out(send.status);
 }
 
@@ -336,12 +368,13 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
   if (combines(call.kind)) call.op = agrees ? UCFT_BAND : operator_for(call.dtype, drawn.words[6]);
   if (is_rooted(call.kind)) call.root = static_cast<std::int32_t>(drawn.below(7, static_cast<std::uint64_t>(on.size)));
   const std::uint64_t length = drawn.below(8, 100);
-  posted.count = length < 4    ? 0
-                 : length < 70 ? 1 + drawn.below(9, 8)
-                 : length < 90 ? drawn.below(9, 300)
-                 : length < 97 ? drawn.below(9, 3000)
-                               : drawn.below(9, 20000);
+  posted.count = length < 4            ? 0
+                 : length < 70         ? 1 + drawn.below(9, 8)
+                 : length < 90         ? drawn.below(9, 300)
+                 : length < long_from_ ? drawn.below(9, 3000)
+                                       : drawn.below(9, longest_);
   const bool is_root = call.root == on.rank;
+  posted.count += extra_;
   if (agrees) posted.count = 1;
   const bool is_quorum = call.kind == Kind::quorum;
   if (is_quorum) call.quorum = static_cast<std::int32_t>(1 + drawn.below(7, static_cast<std::uint64_t>(on.size)));

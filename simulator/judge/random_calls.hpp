@@ -112,6 +112,9 @@ class RandomCalls {
   Around around_;
   std::vector<Communicator> communicators_;
   std::int32_t rank_ = 0, size_ = 0;  // in the job
+  std::uint64_t extra_ = 0;           // elements, by mistake
+  std::size_t most_communicators_ = 4;
+  std::uint64_t longest_ = 20000, long_from_ = 97;  // elements; of a hundred calls those from there on are as long
   bool is_out_ = false;
 };
 

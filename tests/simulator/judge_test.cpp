@@ -565,6 +565,29 @@ TEST(Judge, AlikeOnAllWhereMemoryEnds) {
             "agreement ");
 }
 
+// On purpose: no agreement is owed. But all end, and an error writes nothing.
+TEST(Judge, OfACallThatDiffersOnPurposeItChecksLittle) {
+  const auto mistaken = [](const std::function<void(Job&)>& change) {
+    return rules_of(job_of([&](Job& job) {
+      job.add_allreduce();
+      for (std::int32_t rank = 0; rank < 3; ++rank) job.of(rank).differs = true;
+      for (const std::int32_t rank : {0, 1}) {
+        job.of(rank).status = UCFT_ERR_MISMATCH;
+        job.of(rank).got = job.of(rank).before;
+      }
+      change(job);
+    }));
+  };
+  EXPECT_EQ(mistaken([](Job&) {}), "");
+  EXPECT_EQ(mistaken([](Job& job) { job.of(1).got = {block({1})}; }), "untouched");
+  EXPECT_EQ(mistaken([](Job& job) {
+              job.of(1).ended_at = -1;
+              job.of(1).status = UCFT_INPROGRESS;
+            }),
+            "ends");
+  EXPECT_EQ(mistaken([](Job& job) { job.of(0).differs = false; }), "status agreement") << "the first says what it is";
+}
+
 TEST(Judge, MemoryMayEndForSomeRanksOfARootAndBehindARankOfAScan) {
   EXPECT_EQ(rules_of_lack(job_of([](Job& job) {
               job.add_broadcast();

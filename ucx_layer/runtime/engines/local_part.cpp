@@ -364,10 +364,13 @@ std::vector<Rank> LocalPart::awaited() const {
 void LocalPart::finish() {
   ProcessContribution& mine = contribution_;
   is_done_ = true;
-  if (has_mismatch()) {  // like nothing of another process
+  if (has_mismatch()) {  // like nothing of another process, but for its place among the others
+    const std::int32_t f = mine.arguments.f;
     mine.arguments = Arguments{};
     mine.arguments.kind = Kind::barrier;
     mine.arguments.layout = ~std::uint64_t{0};
+    mine.arguments.stands_for_rooted = row_.rooted();
+    if (row_.rooted()) mine.arguments.f = f;
     mine.room_bytes = 0;
     mine.contributors = 1;
     mine.has_value = true;
