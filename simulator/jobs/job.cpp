@@ -359,7 +359,10 @@ class RunningJob {
       case Fault::kill:
         note_end(fault.who);
         may_be_dead_.insert(fault.who);
-        proved_.insert(fault.who);
+        if (plan_.refuses_some)  // without a lifeline it is silent
+          silent_.try_emplace(fault.who, kernel_.now());
+        else
+          proved_.insert(fault.who);
         return kernel_.kill(process(fault.who));
       case Fault::stop:
         if (fault.lasts > short_silence) {
