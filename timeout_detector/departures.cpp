@@ -282,7 +282,7 @@ void Departures::announce() {
     Peer& peer = peer_of(failed);
     if (!has_failed(failed) || peer.announced != Evidence::none || !peer.seen_here) continue;
     if (is_here(failed) && !speaks) continue;
-    UCFT_SOMETIMES("a failure is announced to other hosts");
+    UCFT_SOMETIMES("a failure is announced");
     peer.announced = peer.evidence;
     tell(present(), failed, is_proved(failed));
   }
@@ -314,7 +314,8 @@ void Departures::pass_on() {
   const std::vector<Rank> all = near();
   std::vector<Rank> newcomers;
   for (const Rank rank : all)
-    if (!std::exchange(peer_of(rank).is_informed, true) && UCFT_SOMETIMES("a rank has a new neighbour in the tree"))
+    if (!std::exchange(peer_of(rank).is_informed, true) &&
+        UCFT_SOMETIMES("a rank tells a neighbour for the first time"))
       newcomers.push_back(rank);
   for (Rank failed = 0; failed < size(); ++failed) {
     Peer& peer = peer_of(failed);

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "timeout_detector/signals_blocked.hpp"
 #include "collectives/core/sometimes.hpp"
+#include "timeout_detector/signals_blocked.hpp"
 
 namespace ucft::detail {
 namespace {

@@ -106,8 +106,8 @@ void Operation::on_failure(Rank rank, Outbox& out) {
       if (!finished_) give_up(Outcome::root_failed, out.buffers());
       return;
     }
-    if (delivered_) UCFT_SOMETIMES("a rank dies in an optimistic ballot that has delivered here");
-    if (!finished_ && optimistic_.is_whole() && UCFT_SOMETIMES("a rank dies when all data are here, not all words"))
+    if (delivered_) UCFT_SOMETIMES("a rank goes in an optimistic ballot that has delivered here");
+    if (!finished_ && optimistic_.is_whole() && UCFT_SOMETIMES("a rank goes when all data are here, not all words"))
       deliver_optimistic(out.buffers());
     if (!finished_) UCFT_SOMETIMES("an optimistic ballot is left for one with a root");
     ballots_.promise(ballots_.first());
@@ -118,8 +118,8 @@ void Operation::on_failure(Rank rank, Outbox& out) {
       if (!finished_) give_up(Outcome::root_failed, out.buffers());
       return;
     }
-    UCFT_SOMETIMES("the root of a ballot dies, and the next one takes its place");
-    if (delivered_) UCFT_SOMETIMES("the root of a ballot dies when its decision is here");
+    UCFT_SOMETIMES("the root of a ballot goes, and the next one takes its place");
+    if (delivered_) UCFT_SOMETIMES("the root of a ballot goes when its decision is here");
     ballots_.promise(rank);
     joins_later_ = false;
     return join(out);
@@ -131,8 +131,8 @@ void Operation::on_failure(Rank rank, Outbox& out) {
   const bool was_awaited = up_correction_.on_failure(rank), was_asked = gather_.on_failure(rank);
   ask_if_cut_off(out);
   dissemination_.on_failure(rank, ballots_);
-  if (was_awaited) UCFT_SOMETIMES("a rank dies that a ballot waits for");
-  if (was_asked) UCFT_SOMETIMES("a rank dies that a root has asked");
+  if (was_awaited) UCFT_SOMETIMES("a rank goes that a ballot waits for");
+  if (was_asked) UCFT_SOMETIMES("a rank goes that a root has asked");
   if (was_awaited || was_asked) advance(out);
 }
 
@@ -315,7 +315,7 @@ void Operation::drain_inbox(Outbox& out) {
   std::vector<Message> messages;
   messages.swap(draining_);  // keeps its capacity for the next time
   messages.swap(inbox_);
-  UCFT_SOMETIMES("messages came before their operation was begun");
+  UCFT_SOMETIMES("messages came before their operation or their ballot");
   for (const Message& message : messages) {
     on_message(message, out);
     out.buffers().release(message.value);

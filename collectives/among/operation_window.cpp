@@ -175,7 +175,7 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
       is_out_ = is_out_ || static_cast<Rank>(list[i] & ~contributed_bit) == me_;
     }
   }
-  if (!operation.row().rooted() && number >= window_) drop_up_to(number - window_ + 1);
+  if (!operation.arguments().counts_as_rooted() && number >= window_) drop_up_to(number - window_ + 1);
 }
 
 void OperationWindow::drop_up_to(OperationNumber end) {

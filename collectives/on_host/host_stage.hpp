@@ -64,8 +64,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/on_host/host_reading.hpp"
 #include "collectives/core/sometimes.hpp"
+#include "collectives/on_host/host_reading.hpp"
 
 namespace ucft::detail {
 
@@ -392,9 +392,9 @@ class HostStage {
   template <class Memory>
   bool note_if_absent(const HostReading<Memory>& all, Rank x) {
     if (!all.memory().is_dead(x)) return false;
-    if (all.is_there(x)) return UCFT_SOMETIMES("a dead rank has given its part");
+    if (all.is_there(x)) return UCFT_SOMETIMES("a rank that is gone has given its part");
     if (std::erase(givers_, x) > 0) givers_from_ = std::max(givers_from_, all.number());
-    return UCFT_SOMETIMES("a dead rank has not given its part");
+    return UCFT_SOMETIMES("a rank that is gone has not given its part");
   }
   // The ranks whose data this rank needs, of an operation not before givers_from_.
   std::span<const Rank> read_by(const HostCall& call, const HostShortcut& way) const {
@@ -437,7 +437,7 @@ class HostStage {
     const Rank root = all.call().root;
     if (!all.is_settled(root)) return false;
     HostPartial got;
-    if (!all.is_there(root) && UCFT_SOMETIMES("a root dies before it has given")) {
+    if (!all.is_there(root) && UCFT_SOMETIMES("a root is gone before it has given")) {
       got.result.outcome = Outcome::root_failed;
     } else if (all.add_note(root, got.result) && (root != seat_.me || !all.call().takes_all())) {
       got.data = all.memory().read(root, all.value_place(root, all.call().bytes()), all.call().bytes());
@@ -452,7 +452,7 @@ class HostStage {
     if (all.call().lacks_memory)
       none.result = {Outcome::no_memory, seat_.me, 0};
     else if (all.memory().is_dead(all.call().root) && !all.has_completed(all.call().root) &&
-             UCFT_SOMETIMES("the root of a sum dies"))
+             UCFT_SOMETIMES("the root of a sum is gone"))
       none.result.outcome = Outcome::root_failed;
     return finish(all, none);
   }
@@ -548,8 +548,8 @@ class HostStage {
     if (data != nullptr)
       all.memory().deliver_finished(all.number(), all.finished_bytes(all.offset_of_chunk(chunk)), data,
                                     all.finished_bytes(all.bytes_of_chunk(chunk)));
-    else if (gives ? UCFT_SOMETIMES("a part of a sum is made for a late rank")
-                   : UCFT_SOMETIMES("a part of a sum is made for a dead rank"))
+    else if (gives ? UCFT_SOMETIMES("a part of a sum is made for a rank that is late")
+                   : UCFT_SOMETIMES("a part of a sum is made for a rank that is gone"))
       deliver_part(all, 0, all.offset_of_chunk(chunk), all.bytes_of_chunk(chunk));
     return true;
   }

@@ -176,14 +176,14 @@ void PointToPoint::on_gone(Rank rank, bool has_left) {
   peer(rank).is_reported = has_left;
   peer(rank).early.clear();
   const auto fail_send = [&](const Send& each) {
-    if (each.to == rank && UCFT_SOMETIMES("a rank dies that a message is offered to"))
+    if (each.to == rank && UCFT_SOMETIMES("a rank goes that a message is offered to"))
       end(each.id, Completion::Outcome::gone, rank);
     return each.to == rank;
   };
   std::erase_if(sends_, fail_send);
   std::erase_if(accepted_, fail_send);
   std::erase_if(incoming_, [&](const auto& each) {
-    if (each.first.first == rank && UCFT_SOMETIMES("a rank dies in the middle of a long message"))
+    if (each.first.first == rank && UCFT_SOMETIMES("a rank goes in the middle of a long message"))
       end_gone(each.second.id, rank, each.second.is_from_any);
     return each.first.first == rank;
   });

@@ -143,7 +143,7 @@ bool Quorum::go_on() {
   const Slice sum = now.body.part(quorum_body::value_at(2 * quorum_body::words_of_set(ranks())), mine.call.bytes);
   for (; now.next < now.members.size(); ++now.next) {
     Post& post = posts[static_cast<std::size_t>(now.members[now.next])];
-    if (!post.is_here && UCFT_SOMETIMES("a rank dies whose value was counted on")) continue;  // it has gone
+    if (!post.is_here && UCFT_SOMETIMES("a rank goes whose value was counted on")) continue;  // it has gone
     if (!post.value) break;
     if (sum.bytes > 0 && now.is_empty)
       buffers_.copy(sum, post.value);
@@ -231,7 +231,7 @@ void Quorum::on_gone(Rank rank) {
     recovery_->awaited[static_cast<std::size_t>(rank)] = false;
     for (auto& [number, wanted] : recovery_->wanted) {
       std::erase(wanted.holders, rank);
-      if (wanted.asked == rank && UCFT_SOMETIMES("a rank dies that a new lead fetches a result from"))
+      if (wanted.asked == rank && UCFT_SOMETIMES("a rank goes that a new lead fetches a result from"))
         wanted.asked = no_rank;
     }
     go_on_with_recovery();

@@ -181,7 +181,9 @@ std::map<int, std::shared_ptr<File>>& table() { return Kernel::instance()->own<T
 }  // namespace
 
 bool may_have_descriptor() {
-  if (Kernel::process().descriptors.size() < Kernel::process().most_descriptors) return true;
+  Process& process = Kernel::process();
+  if (process.descriptors.size() < process.most_descriptors) return true;
+  process.has_lacked_descriptors = true;
   errno = EMFILE;
   return false;
 }

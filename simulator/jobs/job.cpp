@@ -59,7 +59,7 @@ PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
   PlannedFault fault;
   fault.kind = kinds[draw.below(std::size(kinds))];
   const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
-  if (hosts == 1 && fault.is_of_host()) fault.kind = Fault::kill;
+  if (hosts == 1 && (fault.is_of_host() || fault.kind == Fault::connection)) fault.kind = Fault::kill;
   // Without lifelines UCX alone could tell of a silent host.
   if (plan.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
   draw_when(draw, fault);
@@ -245,6 +245,10 @@ class RunningJob {
       std::int64_t& last = result_.histories[static_cast<std::size_t>(rank)].last_at;
       last = std::min(last, since);
     }
+    for (int rank = 0; rank < plan_.ranks(); ++rank) {  // the others may have to go on without one that ran short
+      lacks_memory_ |= process(rank).has_lacked_memory;
+      if (process(rank).has_lacked_memory || process(rank).has_lacked_descriptors) may_be_dead_.insert(rank);
+    }
     const std::vector<std::int32_t> may_be_dead(may_be_dead_.begin(), may_be_dead_.end());
     for (const judge::RankHistory& each : result_.histories) {
       result_.calls += each.calls.size();
@@ -380,18 +384,15 @@ class RunningJob {
         kernel_.cut(fault.who, fault.other);
         return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.mend(fault.who, fault.other); });
       case Fault::memory:
-        may_be_dead_.insert(fault.who);  // the others may have to go on without it
-        lacks_memory_ = true;
         process(fault.who).memory_left = static_cast<std::int64_t>(kernel_.below(1 << 20));
         return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { process(fault.who).memory_left = INT64_MAX; });
       case Fault::descriptors:
-        may_be_dead_.insert(fault.who);
         process(fault.who).most_descriptors = process(fault.who).descriptors.size() + kernel_.below(4);
         return kernel_.at(kernel_.now() + fault.lasts,
                           [this, &fault] { process(fault.who).most_descriptors = SIZE_MAX; });
       case Fault::connection:
-        if (kernel_.one_in(2)) lose_streams(process(fault.who), process(fault.other));
         if (!lose_connections(process(fault.who), process(fault.other))) return;
+        if (kernel_.one_in(2)) lose_streams(process(fault.who), process(fault.other));
         for (const int each : {fault.who, fault.other}) {
           may_be_dead_.insert(each);
           silent_.try_emplace(each, kernel_.now());

@@ -45,7 +45,8 @@ struct Process {
   std::set<pthread_mutex_t*> locked;
   std::int64_t memory_left = INT64_MAX;  // bytes of shared memory that it still gets
   std::size_t most_descriptors = SIZE_MAX;
-  std::vector<std::function<void()>> at_end;  // when its kernel takes it away
+  bool has_lacked_memory = false, has_lacked_descriptors = false;  // it was refused some
+  std::vector<std::function<void()>> at_end;                       // when its kernel takes it away
 };
 
 // How things go in a job, drawn by its seed. Times in ns.

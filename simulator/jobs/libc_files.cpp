@@ -315,7 +315,10 @@ int fallocate(int descriptor, int mode, off_t offset, off_t bytes) noexcept {
   UCFT_REAL(fallocate);
   if (Kernel::running() != nullptr) {
     std::int64_t& left = Kernel::process().memory_left;
-    if (mode == 0 && bytes > left) return errno = ENOSPC, -1;
+    if (mode == 0 && bytes > left) {
+      Kernel::process().has_lacked_memory = true;
+      return errno = ENOSPC, -1;
+    }
     if (left != INT64_MAX) left -= mode == 0 ? bytes : 0;
   }
   return real_fallocate(descriptor, mode, offset, bytes);

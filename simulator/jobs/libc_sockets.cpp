@@ -157,7 +157,10 @@ int getsockopt(int descriptor, int level, int option, void* value, socklen_t* by
   }
   const auto stream = file_as<Stream>(descriptor);
   if (stream == nullptr || level != SOL_SOCKET || option != SO_ERROR) return errno = EBADF, -1;
-  const int problem = stream->is_refused ? ECONNREFUSED : stream->is_reset ? ECONNRESET : 0;
+  const int problem = stream->is_refused ? ECONNREFUSED
+                      : stream->is_reset ? ECONNRESET
+                      : stream->is_lost  ? ETIMEDOUT
+                                         : 0;
   std::memcpy(value, &problem, sizeof problem);
   return 0;
 }
@@ -207,6 +210,7 @@ int accept4(int descriptor, sockaddr* address, socklen_t* bytes, int flags) {
   const auto listener = file_as<Listener>(descriptor);
   if (listener == nullptr) return errno = EBADF, -1;
   if (listener->arrived.empty()) return errno = EAGAIN, -1;
+  if (!may_have_descriptor()) return -1;
   const auto stream = listener->arrived.front();
   listener->arrived.pop_front();
   return new_descriptor(stream);

@@ -145,7 +145,7 @@ int run_all(const Options& options, std::uint64_t first) {
   if (!options.as_json)
     for (const std::uint64_t each : totals.crashed) fmt::print("{}", described(changed(jobs::plan_of(each), options)));
   const double real_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (options.lists_situations) fmt::print("{}", words_of_situations(totals.jobs_in));
+  if (options.lists_situations && !options.as_json) fmt::print("{}", words_of_situations(totals.jobs_in));
   if (options.jobs > 1) fmt::print("{}", words_of(options, first, totals, real_s));
   return totals.bad.empty() ? 0 : 1;
 }

@@ -136,8 +136,13 @@ void fail(ucp_ep* endpoint, ucs_status_t status) {
   });
 }
 
-// All that have an endpoint to it learn that it has gone, behind what it had sent.
+// All that have an endpoint to it learn that it has gone, behind what it had sent. Long messages go the way of the
+// others now, so that they stay before that word.
 void say_gone(std::uint64_t gone) {
+  for (const auto& [ends, channel] : network().long_channels)
+    if (ends.first == gone)
+      for (const Channel::Item& each : std::exchange(channel->items, {}))
+        kernel().send(way(ends.first, ends.second), each.arrives);
   for (ucp_ep* each : network().endpoints)
     if (each->target == gone && !each->is_closed) send_back(each, [each] { fail(each, UCS_ERR_CONNECTION_RESET); });
 }
@@ -148,8 +153,7 @@ void has_died(ucp_worker* worker) {
   worker->inbox.clear();
   for (auto* const channels : {&network().channels, &network().long_channels})
     for (const auto& [ends, channel] : *channels)
-      if (ends.first == worker->number && (kernel().one_in(2) || channels == &network().long_channels))
-        channel->items.clear();
+      if (ends.first == worker->number && kernel().one_in(2)) channel->items.clear();
   say_gone(worker->number);
 }
 
@@ -187,17 +191,20 @@ std::vector<std::byte> copied(const void* data, std::size_t bytes) {
   return bytes == 0 ? std::vector<std::byte>() : std::vector<std::byte>(begin, begin + bytes);
 }
 
-// It is read when its send ends, or it arrives, whichever is first. That of a rank that has died before was never sent.
+// It is read when its send ends, or it arrives, whichever is first. It was never sent if its rank has died before, or
+// the send was given up.
 struct SentValue {
-  SentValue(const ucp_worker* from, const void* buffer, std::size_t count) : from(from), buffer(buffer), count(count) {}
+  SentValue(const ucp_ep* endpoint, const void* buffer, std::size_t count)
+      : endpoint(endpoint), buffer(buffer), count(count) {}
   bool read() {
     if (is_read) return true;
-    if (!lives(*from)) return false;
+    if (!lives(*endpoint->worker) || (send != 0 && !endpoint->under_way.contains(send))) return false;
     bytes = copied(buffer, count);
     return is_read = true;
   }
 
-  const ucp_worker* from;
+  const ucp_ep* endpoint;
+  std::uint64_t send = 0;  // its request; 0: it has none
   const void* buffer;
   std::size_t count;
   bool is_read = false;
@@ -225,7 +232,7 @@ bool ucft::jobs::lose_connections(const Process& one, const Process& other) {
   bool any = false;
   for (ucp_ep* each : network().endpoints) {
     const Process *from = each->worker->process, *to = worker_of(each->target)->process;
-    if (each->is_closed || each->status != UCS_OK || &one == &other) continue;
+    if (each->is_closed || each->status != UCS_OK || &one == &other || other.life != Life::lives) continue;
     if ((from != &one || to != &other) && (from != &other || to != &one)) continue;
     for (const bool is_long : {false, true}) way(each->worker->number, each->target, is_long).items.clear();
     fail(each, UCS_ERR_ENDPOINT_TIMEOUT);
@@ -312,7 +319,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker) {
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int* descriptor) {
   if (worker->descriptor < 0) worker->descriptor = new_descriptor(worker->events);
   *descriptor = worker->descriptor;
-  return UCS_OK;
+  return worker->descriptor < 0 ? UCS_ERR_IO_ERROR : UCS_OK;
 }
 ucs_status_t ucp_worker_arm(ucp_worker_h worker) { return worker->inbox.empty() ? UCS_OK : UCS_ERR_BUSY; }
 
@@ -365,17 +372,19 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned, const void* header
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   ucp_worker* const target = worker_of(endpoint->target);
   const bool goes_apart = kernel().has_long_way && count > shortest_long, ends_at_once = kernel().one_in(2);
-  const auto value = std::make_shared<SentValue>(endpoint->worker, buffer, count);
-  if (ends_at_once) value->read();
+  const auto value = std::make_shared<SentValue>(endpoint, buffer, count);
+  Request* const request = ends_at_once ? nullptr : new_request(endpoint, param);
+  if (ends_at_once)
+    value->read();
+  else
+    value->send = request->number;
   kernel().send(way(endpoint->worker->number, endpoint->target, goes_apart),
                 [target, head = copied(header, header_bytes), value] {
                   if (value->read() && lives(*target)) put_in(*target, [=] { deliver(*target, head, value->bytes); });
                 });
   if (ends_at_once) return nullptr;
-  Request* const request = new_request(endpoint, param);
-  const std::uint64_t number = request->number;
   kernel().at(kernel().now() + kernel().some(kernel().temper.latency), [=] {
-    if (value->read()) answer(endpoint, number);
+    if (value->read()) answer(endpoint, value->send);
   });
   return request;
 }

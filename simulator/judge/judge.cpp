@@ -123,7 +123,7 @@ class Collective {
     for (const Rank rank : survivors_) {
       if (!call_of(rank)->has_ended())
         violate("ends", rank, "has not ended");
-      else if (call_of(rank)->status == UCFT_ERR_MISMATCH)
+      else if (call_of(rank)->status != UCFT_OK)
         judge_untouched(rank);
     }
   }
@@ -145,7 +145,8 @@ class Collective {
     switch (call.status) {
       case UCFT_OK: return;
       case UCFT_ERR_NO_MEMORY:
-        if (!may_lack_memory_) violate("status", rank, "NO_MEMORY, and no rank lacks any");
+        if (!may_lack_memory_ || call.kind == Kind::barrier)
+          violate("status", rank, "NO_MEMORY, and no rank lacks any");
         return;
       case UCFT_ERR_LATE:
         if (!is_quorum()) violate("status", rank, "LATE without a quorum");
@@ -366,7 +367,10 @@ class Collective {
   void judge_together() {
     if (survivors_.empty() || is_to_root(first_.kind)) return;
     if (is_quorum()) judge_the_late();
-    const Rank reference = survivors_.back();  // of a scan the one that knows most
+    // Of a scan the one that knows most; if some lack memory, of those that have a result.
+    const auto found = std::find_if(survivors_.rbegin(), survivors_.rend(),
+                                    [&](Rank rank) { return call_of(rank)->status != UCFT_ERR_NO_MEMORY; });
+    const Rank reference = found == survivors_.rend() ? survivors_.back() : *found;
     for (const Rank rank : survivors_)
       if (const std::string what = difference(reference, rank); !what.empty())
         violate("agreement", rank, what + " than rank " + std::to_string(reference));
@@ -410,14 +414,19 @@ class Collective {
     return {};
   }
 
-  // Some of a root's ranks may have the data. A rank of a host hears nothing of those behind it in a scan. And
-  // survivors of a death may differ.
+  // A rank of a host hears nothing of those behind it in a scan. Between hosts some of a root's ranks may have the
+  // data, and survivors of a death may differ.
   bool may_differ_by_memory(Rank one, Rank other) const {
     const bool lacks_one = call_of(one)->status == UCFT_ERR_NO_MEMORY,
                lacks_other = call_of(other)->status == UCFT_ERR_NO_MEMORY;
     if (!lacks_one && !lacks_other) return false;
-    if (is_scan(first_.kind) && on_.reads_memory && lacks_one != lacks_other) return (one > other) == lacks_one;
-    return is_from_root(first_.kind) || std::ranges::any_of(fates_, [](const Fate& each) { return !each.survives; });
+    if (on_.reads_memory) return is_scan(first_.kind) && lacks_one != lacks_other && (one > other) == lacks_one;
+    const std::int64_t by = std::max(call_of(one)->ended_at, call_of(other)->ended_at);
+    for (Rank rank = 0; rank < on_.size(); ++rank)
+      if (!survives(rank) &&
+          (!is_known(rank) || fate_of_member(rank).out_at >= 0 || fate_of_member(rank).last_at <= by))
+        return true;
+    return is_from_root(first_.kind);
   }
 
   // The results of ranks that died later.

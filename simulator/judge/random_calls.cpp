@@ -90,7 +90,10 @@ void RandomCalls::Words::fill(std::size_t count, std::uint64_t word, ucft_contex
   if (words_ == nullptr) {
     count_ = count;
     void* memory = nullptr;
-    if (lends != UCFT_CONTEXT_NULL && ucft_alloc(lends, count * sizeof word, &memory) == UCFT_OK) lends_ = lends;
+    const ucft_status_t status =
+        lends == UCFT_CONTEXT_NULL ? UCFT_ERR_NO_MEMORY : ucft_alloc(lends, count * sizeof word, &memory);
+    if (status != UCFT_ERR_NO_MEMORY) check(status, "alloc");
+    if (status == UCFT_OK) lends_ = lends;
     plain_.resize(memory == nullptr ? count : 0);
     words_ = memory == nullptr ? plain_.data() : static_cast<std::uint64_t*>(memory);
   }
@@ -169,7 +172,7 @@ void RandomCalls::blocking(const Drawn& drawn, int step, Communicator& on) {
   extra_ = is_mistaken && is_mine ? 1 : 0;
   Posted posted = prepare(drawn, step, on, true);
   extra_ = 0;
-  posted.call.differs = is_mistaken;
+  posted.call.differs = is_mistaken && posted.call.kind != Kind::barrier && posted.call.kind != Kind::agree;
   if (posted.call.kind == Kind::quorum && own_() % 4 == 0) sleep_for_at_most(2000);
   posted.number = recorder_.begins(posted.call);
   const ucft_status_t status =

@@ -165,9 +165,10 @@ class Job {
   bool dead = false;
 };
 
-std::string rules_of(const Job& job) {
+std::string rules_of(const Job& job, bool may_lack_memory = false) {
   std::string rules;
-  for (const Violation& each : judge(job.ranks, job.dead ? std::vector<std::int32_t>{2} : std::vector<std::int32_t>{}))
+  for (const Violation& each :
+       judge(job.ranks, job.dead ? std::vector<std::int32_t>{2} : std::vector<std::int32_t>{}, may_lack_memory))
     if (rules.find(each.rule) == std::string::npos) rules += (rules.empty() ? "" : " ") + each.rule;
   return rules;
 }
@@ -545,11 +546,7 @@ void lack_memory(Job& job, const std::vector<std::int32_t>& ranks) {
   }
 }
 
-std::string rules_of_lack(const Job& job) {
-  std::string rules;
-  for (const Violation& each : judge(job.ranks, {}, true)) rules += each.rule + " ";
-  return rules;
-}
+std::string rules_of_lack(const Job& job) { return rules_of(job, true); }
 
 TEST(Judge, AlikeOnAllWhereMemoryEnds) {
   const auto of_all = [](Job& job) {
@@ -562,7 +559,7 @@ TEST(Judge, AlikeOnAllWhereMemoryEnds) {
               job.add_allreduce();
               lack_memory(job, {1});
             })),
-            "agreement ");
+            "agreement");
 }
 
 // On purpose: no agreement is owed. But all end, and an error writes nothing.
@@ -588,6 +585,17 @@ TEST(Judge, OfACallThatDiffersOnPurposeItChecksLittle) {
   EXPECT_EQ(mistaken([](Job& job) { job.of(0).differs = false; }), "status agreement") << "the first says what it is";
 }
 
+// A broadcast needs no memory where ranks read each other's.
+TEST(Judge, WhereRanksShareMemoryABroadcastFailsOnAllOrOnNone) {
+  EXPECT_EQ(rules_of_lack(job_of(
+                [](Job& job) {
+                  job.add_broadcast();
+                  lack_memory(job, {1});
+                },
+                true)),
+            "agreement");
+}
+
 TEST(Judge, MemoryMayEndForSomeRanksOfARootAndBehindARankOfAScan) {
   EXPECT_EQ(rules_of_lack(job_of([](Job& job) {
               job.add_broadcast();
@@ -603,8 +611,9 @@ TEST(Judge, MemoryMayEndForSomeRanksOfARootAndBehindARankOfAScan) {
         reads_memory));
   };
   EXPECT_EQ(scan({1, 2}, true), "");
-  EXPECT_EQ(scan({0}, true), "agreement ");
-  EXPECT_EQ(scan({1, 2}, false), "agreement ");
+  EXPECT_EQ(scan({0, 2}, true), "agreement");
+  EXPECT_EQ(scan({0}, true), "agreement");
+  EXPECT_EQ(scan({1, 2}, false), "agreement");
 }
 
 TEST(History, InMemoryItIsWhatFilesSay) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "collectives/core/sometimes.hpp"
 #include "collectives/models/gossip_model.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/engines/process_engine.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 

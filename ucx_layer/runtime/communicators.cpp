@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ucx_layer/runtime/context.hpp"
 #include "collectives/core/sometimes.hpp"
+#include "ucx_layer/runtime/context.hpp"
 
 namespace ucft::detail {
 

@@ -13,9 +13,9 @@
 #include <system_error>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
 #include "ucx_layer/runtime/startup.hpp"
 #include "ucx_layer/runtime/unknown_settings.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 

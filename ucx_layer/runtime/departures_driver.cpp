@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "ucx_layer/observer/job_view.hpp"
 #include "collectives/core/sometimes.hpp"
+#include "ucx_layer/observer/job_view.hpp"
 
 namespace ucft::detail {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
 #include "ucx_layer/runtime/communicator.hpp"
 #include "ucx_layer/runtime/context.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 

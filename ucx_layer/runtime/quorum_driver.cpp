@@ -3,10 +3,10 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
 #include "ucx_layer/runtime/communicator.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 

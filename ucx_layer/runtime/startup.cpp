@@ -12,10 +12,10 @@
 #include <fstream>
 #include <map>
 
+#include "collectives/core/sometimes.hpp"
 #include "collectives/on_host/tuning_file.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
 #include "ucx_layer/test_points.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 

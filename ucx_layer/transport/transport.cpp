@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
-#include "ucx_layer/transport/paths/remote.hpp"
 #include "collectives/core/sometimes.hpp"
+#include "ucx_layer/transport/paths/remote.hpp"
 
 namespace ucft::detail {
 

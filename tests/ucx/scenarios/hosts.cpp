@@ -355,24 +355,43 @@ TEST(TwoLevels, AReduceToTwoRanksOfAHostIsAMismatch) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
-// Ranks of one host differ. After two rooted operations in a row hosts meet in a barrier of their own, so all must have
-// counted the same ones.
+// Ranks of one host differ. After half a window of rooted operations in a row hosts meet in a barrier of their own, so
+// all must have counted the same ones.
 RANKS(mistakes_at_roots) {
   std::uint64_t in[9] = {}, out[9] = {};
-  for (const std::int32_t root : {0, 4}) {
+  for (const std::int32_t root : {0, 4, 0, 4, 0, 4}) {
     const std::uint64_t count = rank_ == 1 ? 9 : 8;
     const ucft_status_t reduced = ucft_reduce(comm, in, out, count, UCFT_UINT64, UCFT_SUM, root, nullptr, nullptr);
     if (rank_ == root || rank_ == 1) expect(reduced, UCFT_ERR_MISMATCH, "reduce");
-    allreduce(root, 1);
     const ucft_status_t sent = ucft_broadcast(comm, out, count, UCFT_UINT64, root, nullptr, nullptr);
     if (rank_ < on_a_host) expect(sent, UCFT_ERR_MISMATCH, "broadcast");  // the others may be through before
-    for (int i = 0; i < 10; ++i) allreduce(i, 1);
   }
+  for (int i = 0; i < 10; ++i) allreduce(i, 1);
 }
 
 TEST(TwoLevels, AfterAMistakeAtARootCallsAreRight) {
   for (const char* window : {"2", "4", "8"}) {
     JobPlan made = on_hosts(6, mistakes_at_roots);
+    made.environment["UCFT_WINDOW"] = window;
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << window;
+  }
+}
+
+// One rank calls something else: its host takes part as the others do. It is the speaker, and then another one.
+RANKS(mistakes_of_another_kind) {
+  std::uint64_t in[8] = {}, out[8] = {};
+  for (const std::int32_t mistaken : {0, 1, 3}) {
+    if (rank_ == mistaken)
+      expect(ucft_reduce(comm, in, out, 8, UCFT_UINT64, UCFT_SUM, 2, nullptr, nullptr), UCFT_ERR_MISMATCH, "reduce");
+    else
+      expect(ucft_allreduce(comm, in, out, 8, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), UCFT_ERR_MISMATCH, "allreduce");
+    for (int i = 0; i < 10; ++i) allreduce(i, 1);
+  }
+}
+
+TEST(TwoLevels, AfterAMistakeOfAnotherKindCallsAreRight) {
+  for (const char* window : {"2", "4", "8"}) {
+    JobPlan made = on_hosts(6, mistakes_of_another_kind);
     made.environment["UCFT_WINDOW"] = window;
     EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << window;
   }

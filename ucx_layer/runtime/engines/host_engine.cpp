@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cstring>
 
+#include "collectives/core/sometimes.hpp"
 #include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -529,6 +529,16 @@ void HostEngine::name_missing(Request& request, OperationNumber number) {
   request.leave_out_later_ranks(size_);
 }
 
+// All that have given to it. All ranks that read it say the same.
+bool HostEngine::have_called_rooted(OperationNumber number) const {
+  const HostPlace value = layout_.value(number);
+  for (Rank rank = 0; rank < size_; ++rank) {
+    if (slabs_->load(rank, value) < host_stamp(number)) continue;  // it never gave to it
+    if (!row_of(kind_in(HostNote::of(slabs_->load(rank, value + 1)))).rooted()) return false;
+  }
+  return true;
+}
+
 void HostEngine::complete(OperationNumber number) {
   Request* const found = std::exchange(slot(number), nullptr);
   if (found == nullptr) return;
@@ -540,6 +550,7 @@ void HostEngine::complete(OperationNumber number) {
   }
   request.take_outcome({result.outcome, result.contributors, 1, result.culprit}, me_, size_);
   name_missing(request, number);
+  if (is_part_ && result.outcome == Outcome::mismatch) request.stands_for_rooted = have_called_rooted(number);
   request.state = Request::State::copying;
   for (std::size_t i = 0; larges_ > 0 && i < room_count_; ++i)
     if (room(i).lender == &request && UCFT_SOMETIMES("a result is here while others read the memory that was lent"))

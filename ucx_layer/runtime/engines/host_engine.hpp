@@ -93,6 +93,7 @@ class HostEngine : public Engine {
   void complete(OperationNumber number);
   [[gnu::noinline]] void note_outcome(Request& request, OperationNumber number, std::uint32_t contributors);
   void name_missing(Request& request, OperationNumber number);
+  bool have_called_rooted(OperationNumber number) const;
   void finish(Request& request);
   Room& room(std::size_t place) { return rooms_[(first_room_ + place) % rooms_.size()]; }  // 0: the oldest
   Request*& slot(OperationNumber number) { return requests_[number & mask_]; }

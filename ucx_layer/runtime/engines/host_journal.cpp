@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
 #include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 

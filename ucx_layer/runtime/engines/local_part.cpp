@@ -12,12 +12,13 @@
 namespace ucft::detail {
 
 LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, const Optimism& optimism,
-                     HostEngine* on_host, Transport& transport)
+                     HostEngine* on_host, std::int32_t usual_f, Transport& transport)
     : caller_(&caller),
       row_(caller.arguments.row()),
       me_(me),
       places_(places),
       optimism_(optimism),
+      usual_f_(std::min(usual_f, places.process_count() - 1)),
       on_host_(on_host),
       transport_(transport),
       buffers_(transport.buffers()),
@@ -365,12 +366,11 @@ void LocalPart::finish() {
   ProcessContribution& mine = contribution_;
   is_done_ = true;
   if (has_mismatch()) {  // like nothing of another process, but for its place among the others
-    const std::int32_t f = mine.arguments.f;
     mine.arguments = Arguments{};
     mine.arguments.kind = Kind::barrier;
     mine.arguments.layout = ~std::uint64_t{0};
-    mine.arguments.stands_for_rooted = row_.rooted();
-    if (row_.rooted()) mine.arguments.f = f;
+    mine.arguments.stands_for_rooted = request_->stands_for_rooted;
+    mine.arguments.f = usual_f_;  // this rank's own may be where they differ
     mine.room_bytes = 0;
     mine.contributors = 1;
     mine.has_value = true;

@@ -15,9 +15,9 @@ namespace ucft::detail {
 
 class LocalPart final : private BlockTaker {
  public:
-  // on_host: the engine of the ranks here; null: no other rank is here.
+  // on_host: the engine of the ranks here; null: no other rank is here. usual_f: of a call that does not say it.
   LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, const Optimism& optimism,
-            HostEngine* on_host, Transport& transport);
+            HostEngine* on_host, std::int32_t usual_f, Transport& transport);
   ~LocalPart();
   LocalPart(const LocalPart&) = delete;
   LocalPart& operator=(const LocalPart&) = delete;
@@ -70,6 +70,7 @@ class LocalPart final : private BlockTaker {
   const Rank me_;
   const Places& places_;
   const Optimism& optimism_;
+  const std::int32_t usual_f_;
   HostEngine* const on_host_;
   Transport& transport_;
   Buffers& buffers_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <new>
 
+#include "collectives/core/sometimes.hpp"
 #include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
-#include "collectives/core/sometimes.hpp"
 
 namespace ucft::detail {
 
@@ -100,8 +100,8 @@ ucft_status_t ProcessEngine::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
   if (is_full() && UCFT_SOMETIMES("a window is full")) return UCFT_ERR_BUSY;
   try {
-    auto part =
-        std::make_unique<LocalPart>(request, calls_, me_, places_, optimism_, on_host_.get(), context_.transport());
+    auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, optimism_, on_host_.get(),
+                                            context_.settings().f, context_.transport());
     std::unique_ptr<LocalPart> seal = request.arguments.uniform ? make_seal(request) : nullptr;
     if (!part->begin()) return UCFT_ERR_BUSY;
     parts_.push_back(std::move(part));
@@ -132,7 +132,7 @@ std::unique_ptr<LocalPart> ProcessEngine::make_seal(Request& request) {
   barrier.arguments.reduction = {DataType::uint64, Operator::none};
   barrier.arguments.f = request.arguments.f;
   return std::make_unique<LocalPart>(barrier, calls_ + 1, me_, places_, optimism_, on_host_.get(),
-                                     context_.transport());
+                                     context_.settings().f, context_.transport());
 }
 
 void ProcessEngine::begin_seal() {
@@ -561,8 +561,8 @@ bool ProcessEngine::is_through() {
   if (!parts_.empty() || !needed_.empty()) return false;
   const auto grace = std::chrono::milliseconds(context_.transport().connects_late() ? 1000 : 100);
   const bool is_last = on_host_ == nullptr || on_host_->is_last();
-  if (!is_last && member_.speaks()) UCFT_SOMETIMES("a speaker leaves before others of its host");
   if (!is_last && member_.speaks() && Clock::now() - left_at_ < grace) return false;
+  if (!is_last && member_.speaks()) UCFT_SOMETIMES("a speaker leaves before others of its host");
   if (is_last && UCFT_SOMETIMES("the last rank of a host leaves")) {
     const bool has_ended = member_.leave();
     flush();
