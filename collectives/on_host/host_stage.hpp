@@ -548,8 +548,7 @@ class HostStage {
     if (data != nullptr)
       all.memory().deliver_finished(all.number(), all.finished_bytes(all.offset_of_chunk(chunk)), data,
                                     all.finished_bytes(all.bytes_of_chunk(chunk)));
-    else if (gives ? UCFT_SOMETIMES("a part of a sum is made for a rank that is late")
-                   : UCFT_SOMETIMES("a part of a sum is made for a rank that is gone"))
+    else if (UCFT_SOMETIMES("a part of a sum is made for another rank"))
       deliver_part(all, 0, all.offset_of_chunk(chunk), all.bytes_of_chunk(chunk));
     return true;
   }
