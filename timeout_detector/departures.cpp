@@ -51,7 +51,7 @@ void Departures::on_excluded_word(Rank by) {
 }
 
 void Departures::on_excluded_mark(Rank by) {
-  UCFT_SOMETIMES("a rank hears that it is declared dead");
+  if (by >= 0) UCFT_SOMETIMES("a rank hears that it is declared dead");
   if (excluded_by_ < 0) excluded_by_ = by;
   told_out_ = true;
 }

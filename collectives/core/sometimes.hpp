@@ -17,7 +17,8 @@ namespace ucft::detail {
 
 struct Situation {
   const char* name;
-  std::uint64_t times;
+  std::uint64_t times = 0;
+  std::size_t number = 0;  // for those that list them
 };
 
 // Of this program, those that never happen, too.
@@ -42,7 +43,7 @@ struct CountedSituation {
     if (on_situation != nullptr) on_situation(situation);
     return true;
   }
-  static inline Situation situation{name.text, 0};
+  static inline Situation situation{name.text};
   static inline Situation* const listed = all_situations().emplace_back(&situation);
 };
 

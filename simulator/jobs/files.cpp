@@ -69,9 +69,9 @@ std::shared_ptr<Stream> connect_to(int host, std::uint32_t address, std::uint16_
     Kernel& here = *Kernel::instance();
     const auto found = listeners().all.find({target, port});
     const std::shared_ptr<Listener> listener = found == listeners().all.end() ? nullptr : found->second.lock();
-    if (listener == nullptr || !listener->is_open || (here.refuses_some && here.one_in(2)))
+    if (listener == nullptr || !listener->is_open || (here.temper.refuses_some && here.one_in(2)))
       return here.send(*back, [made] {
-        made->is_refused = true;
+        made->problem = ECONNREFUSED;
         made->changed();
       });
     const auto there = std::make_shared<Stream>();
@@ -93,7 +93,7 @@ std::shared_ptr<Stream> connect_to(int host, std::uint32_t address, std::uint16_
 
 short Stream::events() const {
   int all = 0;
-  if (is_refused || is_reset || is_lost) return POLLIN | POLLOUT | POLLERR | POLLHUP;
+  if (problem != 0) return POLLIN | POLLOUT | POLLERR | POLLHUP;
   if (is_connected) all |= POLLOUT;
   if (!inbox.empty() || has_heard_end) all |= POLLIN;
   if (has_heard_end) all |= POLLRDHUP;
@@ -101,8 +101,7 @@ short Stream::events() const {
 }
 
 long Stream::send(const void* data, std::size_t bytes) {
-  if (is_refused) return errno = ECONNREFUSED, -1;
-  if (is_reset || is_lost) return errno = is_lost ? ETIMEDOUT : ECONNRESET, -1;
+  if (problem != 0) return errno = problem, -1;
   if (!is_connected) return errno = EAGAIN, -1;
   if (has_said_end) return errno = EPIPE, -1;
   const auto* begin = static_cast<const std::byte*>(data);
@@ -122,8 +121,7 @@ long Stream::receive(void* data, std::size_t bytes, bool peeks) {
     if (!peeks) inbox.erase(inbox.begin(), inbox.begin() + static_cast<std::ptrdiff_t>(count));
     return static_cast<long>(count);
   }
-  if (is_refused) return errno = ECONNREFUSED, -1;
-  if (is_reset || is_lost) return errno = is_lost ? ETIMEDOUT : ECONNRESET, -1;
+  if (problem != 0) return errno = problem, -1;
   if (has_heard_end) return 0;
   return errno = EAGAIN, -1;
 }
@@ -140,7 +138,7 @@ void Stream::say_end() {
 void Stream::reset() {
   if (other == nullptr) return;
   Kernel::instance()->send(*way, [to = other] {
-    to->is_reset = true;
+    if (to->problem == 0) to->problem = ECONNRESET;
     if (Kernel::instance()->one_in(2)) to->inbox.clear();
     to->changed();
   });
@@ -163,7 +161,7 @@ void lose_streams(const Process& one, const Process& other) {
       if (file_as<Stream>(theirs) == stream->other)
         for (const auto& end : {stream, stream->other}) {
           end->way->items.clear();
-          end->is_lost = true;
+          end->problem = ETIMEDOUT;
           end->changed();
         }
   }

@@ -87,8 +87,8 @@ struct Stream final : File, std::enable_shared_from_this<Stream> {
   void reset();
 
   int host = 0;
-  bool is_connected = false, is_refused = false, is_closed = false;
-  bool has_said_end = false, has_heard_end = false, is_reset = false, is_lost = false;
+  bool is_connected = false, is_closed = false, has_said_end = false, has_heard_end = false;
+  int problem = 0;  // an errno: it is refused, reset or lost
   std::deque<std::byte> inbox;
   std::shared_ptr<Stream> other;
   Channel* way = nullptr;  // to the other

@@ -47,8 +47,8 @@ void draw_when(Draw& draw, PlannedFault& fault) {
   fault.after = draw.within(draw.magnitude(10 * microsecond, 100 * millisecond));
   if (draw.one_in(2)) return;
   fault.what = After::a_situation;
-  fault.situation = draw.below(situations().size());
-  fault.times = static_cast<int>(draw.one_in(2) ? 1 : 1 + draw.below(20));
+  fault.situation = draw.below(situation_count());
+  fault.times = draw.one_in(2) ? 1 : 1 + draw.below(20);
   fault.near = static_cast<Near>(draw.below(3));
   fault.after = draw.one_in(2) ? 0 : draw.within(draw.magnitude(1, 10 * millisecond));
 }
@@ -61,7 +61,7 @@ PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
   const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
   if (hosts == 1 && (fault.is_of_host() || fault.kind == Fault::connection)) fault.kind = Fault::kill;
   // Without lifelines UCX alone could tell of a silent host.
-  if (plan.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
+  if (plan.temper.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
   draw_when(draw, fault);
   const std::uint64_t of = std::max<std::uint64_t>(fault.is_of_host() ? hosts : plan.hosts.size(), 2);
   fault.who = static_cast<int>(draw.below(of)) % plan.ranks();
@@ -82,9 +82,9 @@ JobPlan plan_of(std::uint64_t seed) {
     for (std::uint64_t ranks = 1 + draw.below(most_here); ranks > 0; --ranks) plan.hosts.push_back(host);
   plan.steps = 10 + static_cast<int>(draw.below(50));
   plan.processors = 1 + static_cast<int>(draw.below(8));
-  plan.has_remote_access = draw.one_in(3);
-  plan.has_long_way = draw.one_in(2);
-  plan.refuses_some = draw.one_in(16);
+  plan.temper.has_remote_access = draw.one_in(3);
+  plan.temper.has_long_way = draw.one_in(2);
+  plan.temper.refuses_some = draw.one_in(16);
   plan.temper.call = draw.magnitude(1, 100);
   plan.temper.yield = draw.magnitude(100, 20 * microsecond);
   plan.temper.wake = draw.magnitude(100, 200 * microsecond);
@@ -109,7 +109,7 @@ std::string when_of(const PlannedFault& fault) {
     case After::all_have_begun: return fmt::format("{} us after all have begun", us);
     case After::a_situation: break;
   }
-  return fmt::format("{} us after: {}{}", us, situations().at(fault.situation),
+  return fmt::format("{} us after: {}{}", us, name_of_situation(fault.situation),
                      fault.times == 1 ? std::string() : fmt::format(" ({} times)", fault.times));
 }
 
@@ -137,9 +137,9 @@ std::string words_of(const PlannedFault& fault) {
 std::string described(const JobPlan& plan) {
   std::string text = fmt::format("seed {:016x}: {} ranks on hosts {}, {} steps, {} processors each{}\n", plan.seed,
                                  plan.ranks(), fmt::join(plan.hosts, " "), plan.steps, plan.processors,
-                                 plan.has_remote_access ? ", remote access" : "") +
-                     (plan.has_long_way ? "  long messages may be overtaken\n" : "") +
-                     (plan.refuses_some ? "  connections of TCP are refused now and then\n" : "");
+                                 plan.temper.has_remote_access ? ", remote access" : "") +
+                     (plan.temper.has_long_way ? "  long messages may be overtaken\n" : "") +
+                     (plan.temper.refuses_some ? "  connections of TCP are refused now and then\n" : "");
   text += fmt::format("  call {} ns, yield {} ns, wake {} ns, latency {} ns, dying {} ns, a cut in {} blocks\n",
                       plan.temper.call, plan.temper.yield, plan.temper.wake, plan.temper.latency, plan.temper.dying,
                       plan.temper.blocks_between_cuts);
@@ -221,9 +221,6 @@ class RunningJob {
   explicit RunningJob(const JobPlan& plan) : plan_(plan), kernel_(plan.seed), gathering_(plan.ranks()) {
     kernel_.temper = plan.temper;
     kernel_.processors_of_a_host = plan.processors;
-    kernel_.has_remote_access = plan.has_remote_access;
-    kernel_.has_long_way = plan.has_long_way;
-    kernel_.refuses_some = plan.refuses_some;
     members_.resize(plan.hosts.size());
     result_.histories.resize(plan.hosts.size());
   }
@@ -234,8 +231,7 @@ class RunningJob {
     const Time begin = kernel_.now();
     for (int rank = 0; rank < plan_.ranks(); ++rank) start(rank);
     expect_faults(After::the_begin);
-    happened_.resize(situations().size());
-    watch_situations([this](std::size_t situation) { on_situation(situation); });
+    watch_situations([this](std::size_t situation, std::uint64_t times) { on_situation(situation, times); });
     const bool has_ended = kernel_.run(begin + 600 * second);
     watch_situations({});
     result_.lasted = kernel_.now() - begin;
@@ -318,9 +314,8 @@ class RunningJob {
 
   // In a thread of the rank to which it happens. It goes no further if the fault befalls it at once. While it holds a
   // lock it goes on: ranks share them.
-  void on_situation(std::size_t situation) {
+  void on_situation(std::size_t situation, std::uint64_t times) {
     if (Kernel::running() == nullptr) return;
-    const int times = ++happened_[situation];
     const int here = rank_of(Kernel::process());
     bool has_stopped = false;
     for (const PlannedFault& planned : plan_.faults) {
@@ -344,9 +339,11 @@ class RunningJob {
     const auto host_of = [this](int rank) { return plan_.hosts[static_cast<std::size_t>(rank)]; };
     if (fault.near == Near::any) return fault;
     int rank = here;
-    if (fault.near == Near::the_next_on_its_host) do
+    if (fault.near == Near::the_next_on_its_host) {
+      do {
         rank = (rank + 1) % plan_.ranks();
-      while (host_of(rank) != host_of(here));
+      } while (host_of(rank) != host_of(here));
+    }
     fault.who = fault.is_of_host() ? host_of(here) : rank;
     if (fault.kind == Fault::cut && fault.other == fault.who)
       fault.other = host_of(0) == fault.who ? plan_.hosts.back() : 0;
@@ -363,23 +360,20 @@ class RunningJob {
       case Fault::kill:
         note_end(fault.who);
         may_be_dead_.insert(fault.who);
-        if (plan_.refuses_some)  // without a lifeline it is silent
-          silent_.try_emplace(fault.who, kernel_.now());
+        if (plan_.temper.refuses_some)
+          fall_silent(fault.who);  // to those without a lifeline
         else
           proved_.insert(fault.who);
         return kernel_.kill(process(fault.who));
       case Fault::stop:
-        if (fault.lasts > short_silence) {
-          may_be_dead_.insert(fault.who);
-          silent_.try_emplace(fault.who, kernel_.now());
-        }
+        if (fault.lasts > short_silence) fall_silent(fault.who);
         kernel_.stop(process(fault.who));
         return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.resume(process(fault.who)); });
-      case Fault::power: fall_silent(fault.who); return kernel_.lose_power(fault.who);
+      case Fault::power: host_falls_silent(fault.who); return kernel_.lose_power(fault.who);
       case Fault::cut:
         if (fault.lasts > short_silence) {
-          fall_silent(fault.who);
-          fall_silent(fault.other);
+          host_falls_silent(fault.who);
+          host_falls_silent(fault.other);
         }
         kernel_.cut(fault.who, fault.other);
         return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.mend(fault.who, fault.other); });
@@ -393,11 +387,8 @@ class RunningJob {
       case Fault::connection:
         if (!lose_connections(process(fault.who), process(fault.other))) return;
         if (kernel_.one_in(2)) lose_streams(process(fault.who), process(fault.other));
-        for (const int each : {fault.who, fault.other}) {
-          may_be_dead_.insert(each);
-          silent_.try_emplace(each, kernel_.now());
-        }
-        return;
+        fall_silent(fault.who);
+        return fall_silent(fault.other);
     }
   }
 
@@ -407,11 +398,14 @@ class RunningJob {
   }
 
   Process& process(int rank) { return *processes_.at(static_cast<std::size_t>(rank)); }
-  void fall_silent(int host) {
+  void fall_silent(int rank) {
+    may_be_dead_.insert(rank);
+    silent_.try_emplace(rank, kernel_.now());
+  }
+  void host_falls_silent(int host) {
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       if (plan_.hosts[static_cast<std::size_t>(rank)] == host) {
-        may_be_dead_.insert(rank);
-        silent_.try_emplace(rank, kernel_.now());
+        fall_silent(rank);
         if (process(rank).life != Life::has_ended) proved_.erase(rank);  // its kernel has told nobody yet
       }
   }
@@ -464,7 +458,6 @@ class RunningJob {
   std::vector<Gathering::Member> members_;
   std::vector<Process*> processes_;
   std::deque<PlannedFault> found_;  // those that wait for a situation, with the rank that they befall
-  std::vector<int> happened_;       // of each situation: how often
   std::set<int> may_be_dead_, proved_;
   std::map<int, Time> silent_;  // since when
   int begun_ = 0;

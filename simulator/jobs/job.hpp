@@ -24,7 +24,7 @@ struct PlannedFault {
   Fault kind = Fault::kill;
   After what = After::all_have_begun;
   std::size_t situation = 0;  // (situations.hpp)
-  int times = 1;              // so often it must have happened, to all ranks together
+  std::uint64_t times = 1;    // so often it must have happened, to all ranks together
   Near near = Near::any;
   Time after = 0;
   int who = 0, other = 0;  // a rank, of a connection two; of power a host; of a cut from a host to another
@@ -38,7 +38,6 @@ struct JobPlan {
   std::vector<int> hosts;  // of each rank
   int steps = 50;
   int processors = 1;  // of a host
-  bool has_remote_access = false, has_long_way = false, refuses_some = false;
   Temper temper;
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<PlannedFault> faults;

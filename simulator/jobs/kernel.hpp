@@ -57,6 +57,9 @@ struct Temper {
   Time latency = 20 * microsecond;            // at most, of a message between hosts
   Time dying = 200 * microsecond;             // at most, from a SIGKILL until the process has ended
   std::uint64_t blocks_between_cuts = 20000;  // of the library's code, on average: then another thread may run
+  bool has_remote_access = false;             // puts and gets are done by devices, as over InfiniBand
+  bool has_long_way = false;                  // long messages may be overtaken
+  bool refuses_some = false;                  // connections of TCP
 };
 
 // In order, from host to host. While the way is cut nothing arrives, and nothing is lost: as over TCP.
@@ -84,9 +87,6 @@ class Kernel {
 
   Temper temper;
   int processors_of_a_host = 1;
-  bool has_remote_access = false;  // puts and gets are done by devices, as over InfiniBand
-  bool has_long_way = false;       // long messages may be overtaken
-  bool refuses_some = false;       // connections of TCP
 
   // ---- chance -----------------------------------------------------------------------------------------------------
   std::uint64_t draw() { return random_(); }

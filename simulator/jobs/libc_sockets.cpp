@@ -157,11 +157,7 @@ int getsockopt(int descriptor, int level, int option, void* value, socklen_t* by
   }
   const auto stream = file_as<Stream>(descriptor);
   if (stream == nullptr || level != SOL_SOCKET || option != SO_ERROR) return errno = EBADF, -1;
-  const int problem = stream->is_refused ? ECONNREFUSED
-                      : stream->is_reset ? ECONNRESET
-                      : stream->is_lost  ? ETIMEDOUT
-                                         : 0;
-  std::memcpy(value, &problem, sizeof problem);
+  std::memcpy(value, &stream->problem, sizeof stream->problem);
   return 0;
 }
 

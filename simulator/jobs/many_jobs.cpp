@@ -147,7 +147,7 @@ void stand_still(char** argv) {
 Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers, const std::function<Outcome(std::uint64_t)>& run,
                 const std::function<void(const std::string&)>& say) {
   Totals totals;
-  times_of_situations();  // makes its tables here: in each child they would lie among the job's memory
+  situation_count();  // makes its table here: in each child it would lie among the job's memory
   std::vector<Child> children;
   for (std::uint64_t begun = 0; begun < jobs || !children.empty();) {
     while (begun < jobs && children.size() < static_cast<std::size_t>(workers))

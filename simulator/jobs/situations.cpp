@@ -1,7 +1,7 @@
 #include "simulator/jobs/situations.hpp"
 
 #include <algorithm>
-#include <map>
+#include <string_view>
 #include <utility>
 
 #include "collectives/core/sometimes.hpp"
@@ -9,47 +9,37 @@
 namespace ucft::jobs {
 namespace {
 
-// The number of each: two places with one name are one situation.
-const std::map<const detail::Situation*, std::size_t>& numbers() {
+// By name, and numbered.
+const std::vector<detail::Situation*>& sorted() {
   static const auto all = [] {
-    std::map<const detail::Situation*, std::size_t> numbers;
-    for (const detail::Situation* each : detail::all_situations())
-      numbers[each] =
-          static_cast<std::size_t>(std::ranges::lower_bound(situations(), each->name) - situations().begin());
-    return numbers;
+    std::vector<detail::Situation*> by_name = detail::all_situations();
+    std::ranges::sort(by_name, {}, [](const detail::Situation* each) { return std::string_view(each->name); });
+    for (std::size_t number = 0; number < by_name.size(); ++number) by_name[number]->number = number;
+    return by_name;
   }();
   return all;
 }
 
-std::function<void(std::size_t)>& watcher() {
-  static std::function<void(std::size_t)> all;
-  return all;
+std::function<void(std::size_t, std::uint64_t)>& watcher() {
+  static std::function<void(std::size_t, std::uint64_t)> watcher;
+  return watcher;
 }
 
 }  // namespace
 
-const std::vector<std::string>& situations() {
-  static const auto all = [] {
-    std::vector<std::string> names;
-    for (const detail::Situation* each : detail::all_situations()) names.emplace_back(each->name);
-    std::ranges::sort(names);
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    return names;
-  }();
-  return all;
-}
+std::size_t situation_count() { return sorted().size(); }
+const char* name_of_situation(std::size_t number) { return sorted().at(number)->name; }
 
 std::vector<std::uint64_t> times_of_situations() {
-  std::vector<std::uint64_t> times(situations().size());
-  for (const auto& [each, number] : numbers()) times[number] += each->times;
+  std::vector<std::uint64_t> times;
+  for (const detail::Situation* each : sorted()) times.push_back(each->times);
   return times;
 }
 
-void watch_situations(std::function<void(std::size_t)> watch) {
+void watch_situations(std::function<void(std::size_t, std::uint64_t)> watch) {
   watcher() = std::move(watch);
-  numbers();
   detail::on_situation = nullptr;
-  if (watcher()) detail::on_situation = [](const detail::Situation& each) { watcher()(numbers().at(&each)); };
+  if (watcher()) detail::on_situation = [](const detail::Situation& each) { watcher()(each.number, each.times); };
 }
 
 }  // namespace ucft::jobs

@@ -5,15 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 namespace ucft::jobs {
 
-const std::vector<std::string>& situations();      // in the order of the alphabet
-std::vector<std::uint64_t> times_of_situations();  // in the same order
+std::size_t situation_count();
+const char* name_of_situation(std::size_t number);  // the numbers are in the order of the alphabet
+std::vector<std::uint64_t> times_of_situations();   // by number
 
-// From now on called with its number, each time that one happens, where it happens. Empty: not.
-void watch_situations(std::function<void(std::size_t situation)> watch);
+// From now on called each time that one happens, where it happens: its number, and how often it has. Empty: not.
+void watch_situations(std::function<void(std::size_t number, std::uint64_t times)> watch);
 
 }  // namespace ucft::jobs

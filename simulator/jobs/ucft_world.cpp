@@ -99,9 +99,8 @@ jobs::Outcome run_job(const Options& options, std::uint64_t seed) {
 
 // Those of the fewest jobs first.
 std::string words_of_situations(const std::vector<std::uint64_t>& jobs_in) {
-  const std::vector<std::string>& names = jobs::situations();
   std::vector<std::pair<std::uint64_t, std::string>> rows;
-  for (std::size_t i = 0; i < jobs_in.size(); ++i) rows.emplace_back(jobs_in[i], names.at(i));
+  for (std::size_t i = 0; i < jobs_in.size(); ++i) rows.emplace_back(jobs_in[i], jobs::name_of_situation(i));
   std::ranges::sort(rows);
   std::string text = "    jobs  situation\n";
   for (const auto& [jobs, name] : rows) text += fmt::format("{:8}  {}\n", jobs, name);
@@ -115,9 +114,8 @@ std::string words_of(const Options& options, std::uint64_t first, const jobs::To
         "second\n",
         options.jobs, first, totals.calls, totals.faults, totals.jobs_in.size() - std::ranges::count(totals.jobs_in, 0),
         totals.jobs_in.size(), totals.bad.size(), real_s, static_cast<double>(options.jobs) / real_s);
-  const std::vector<std::string>& names = jobs::situations();
   nlohmann::json situations = nlohmann::json::object();
-  for (std::size_t i = 0; i < totals.jobs_in.size(); ++i) situations[names.at(i)] = totals.jobs_in[i];
+  for (std::size_t i = 0; i < totals.jobs_in.size(); ++i) situations[jobs::name_of_situation(i)] = totals.jobs_in[i];
   nlohmann::json bad = nlohmann::json::array();
   for (const std::uint64_t each : totals.bad) bad.push_back(fmt::format("{:016x}", each));
   return nlohmann::json{{"seed", fmt::format("{:016x}", first)},

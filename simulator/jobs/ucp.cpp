@@ -77,9 +77,16 @@ struct AddressOfWorker {
   std::uint64_t number;
 };
 
+// From one worker to another. Long messages go another one.
+struct Way {
+  std::uint64_t from, to;
+  bool is_long;
+  friend auto operator<=>(const Way&, const Way&) = default;
+};
+
 struct Network {
   std::map<std::uint64_t, ucp_worker*> workers;  // those of processes that have ended, too
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Channel*> channels, long_channels;
+  std::map<Way, Channel*> channels;
   std::map<const Process*, std::uint64_t> worker_of;
   std::vector<ucp_ep*> endpoints;
   std::uint64_t requests = 0;
@@ -93,20 +100,17 @@ ucp_worker* worker_of(std::uint64_t number) { return network().workers.at(number
 bool lives(const ucp_worker& worker) { return worker.is_open && worker.process->life == Life::lives; }
 
 Channel& way(std::uint64_t from, std::uint64_t to, bool is_long = false) {
-  Channel*& found = (is_long ? network().long_channels : network().channels)[{from, to}];
+  Channel*& found = network().channels[{from, to, is_long}];
   if (found == nullptr) found = &kernel().new_channel(worker_of(from)->process->host, worker_of(to)->process->host);
   return *found;
 }
 
 // In order, from one worker to the other.
-void send(std::uint64_t from, std::uint64_t to, std::function<void()> arrives) {
-  kernel().send(way(from, to), std::move(arrives));
-}
-void send_there(const ucp_ep* endpoint, std::function<void()> arrives) {
-  send(endpoint->worker->number, endpoint->target, std::move(arrives));
+void send_there(const ucp_ep* endpoint, std::function<void()> arrives, bool is_long = false) {
+  kernel().send(way(endpoint->worker->number, endpoint->target, is_long), std::move(arrives));
 }
 void send_back(const ucp_ep* endpoint, std::function<void()> arrives) {
-  send(endpoint->target, endpoint->worker->number, std::move(arrives));
+  kernel().send(way(endpoint->target, endpoint->worker->number), std::move(arrives));
 }
 
 void put_in(ucp_worker& worker, std::function<void()> what) {
@@ -139,10 +143,10 @@ void fail(ucp_ep* endpoint, ucs_status_t status) {
 // All that have an endpoint to it learn that it has gone, behind what it had sent. Long messages go the way of the
 // others now, so that they stay before that word.
 void say_gone(std::uint64_t gone) {
-  for (const auto& [ends, channel] : network().long_channels)
-    if (ends.first == gone)
+  for (const auto& [its, channel] : network().channels)
+    if (its.from == gone && its.is_long)
       for (const Channel::Item& each : std::exchange(channel->items, {}))
-        kernel().send(way(ends.first, ends.second), each.arrives);
+        kernel().send(way(its.from, its.to), each.arrives);
   for (ucp_ep* each : network().endpoints)
     if (each->target == gone && !each->is_closed) send_back(each, [each] { fail(each, UCS_ERR_CONNECTION_RESET); });
 }
@@ -151,9 +155,8 @@ void say_gone(std::uint64_t gone) {
 void has_died(ucp_worker* worker) {
   if (!std::exchange(worker->is_open, false)) return;
   worker->inbox.clear();
-  for (auto* const channels : {&network().channels, &network().long_channels})
-    for (const auto& [ends, channel] : *channels)
-      if (ends.first == worker->number && kernel().one_in(2)) channel->items.clear();
+  for (const auto& [its, channel] : network().channels)
+    if (its.from == worker->number && kernel().one_in(2)) channel->items.clear();
   say_gone(worker->number);
 }
 
@@ -351,7 +354,8 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h endpoint, const ucp_request_param_t*)
 }
 
 void ucp_ep_print_info(ucp_ep_h, FILE* stream) {
-  std::fputs(kernel().has_remote_access ? "# lane[0]: rc/eth0 put[1] get[1]\n" : "# lane[0]:  0:tcp/eth0 am\n", stream);
+  std::fputs(kernel().temper.has_remote_access ? "# lane[0]: rc/eth0 put[1] get[1]\n" : "# lane[0]:  0:tcp/eth0 am\n",
+             stream);
 }
 
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h endpoint, const ucp_request_param_t* param) {
@@ -360,9 +364,12 @@ ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h endpoint, const ucp_request_param_t* 
   const std::uint64_t number = request->number;
   const auto ways = std::make_shared<int>(2);  // both must be empty
   for (const bool is_long : {false, true})
-    kernel().send(way(endpoint->worker->number, endpoint->target, is_long), [=] {
-      if (--*ways == 0) send_back(endpoint, [=] { answer(endpoint, number); });
-    });
+    send_there(
+        endpoint,
+        [=] {
+          if (--*ways == 0) send_back(endpoint, [=] { answer(endpoint, number); });
+        },
+        is_long);
   return request;
 }
 
@@ -371,17 +378,19 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned, const void* header
   kernel().pass();
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
   ucp_worker* const target = worker_of(endpoint->target);
-  const bool goes_apart = kernel().has_long_way && count > shortest_long, ends_at_once = kernel().one_in(2);
+  const bool goes_apart = kernel().temper.has_long_way && count > shortest_long, ends_at_once = kernel().one_in(2);
   const auto value = std::make_shared<SentValue>(endpoint, buffer, count);
   Request* const request = ends_at_once ? nullptr : new_request(endpoint, param);
   if (ends_at_once)
     value->read();
   else
     value->send = request->number;
-  kernel().send(way(endpoint->worker->number, endpoint->target, goes_apart),
-                [target, head = copied(header, header_bytes), value] {
-                  if (value->read() && lives(*target)) put_in(*target, [=] { deliver(*target, head, value->bytes); });
-                });
+  send_there(
+      endpoint,
+      [target, head = copied(header, header_bytes), value] {
+        if (value->read() && lives(*target)) put_in(*target, [=] { deliver(*target, head, value->bytes); });
+      },
+      goes_apart);
   if (ends_at_once) return nullptr;
   kernel().at(kernel().now() + kernel().some(kernel().temper.latency), [=] {
     if (value->read()) answer(endpoint, value->send);

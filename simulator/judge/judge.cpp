@@ -96,6 +96,7 @@ class Collective {
   const Call* call_of(Rank rank) const { return instance_.calls[at(rank)]; }
   bool is_known(Rank rank) const { return on_.members[at(rank)] >= 0; }
   const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
+  bool lacks_memory(Rank rank) const { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; }
   bool survives(Rank rank) const { return is_known(rank) && fate_of_member(rank).survives; }
   Rank f() const { return first_.f >= 0 ? first_.f : job_.front().f; }
   bool is_quorum() const { return first_.kind == Kind::quorum; }
@@ -368,8 +369,8 @@ class Collective {
     if (survivors_.empty() || is_to_root(first_.kind)) return;
     if (is_quorum()) judge_the_late();
     // Of a scan the one that knows most; if some lack memory, of those that have a result.
-    const auto found = std::find_if(survivors_.rbegin(), survivors_.rend(),
-                                    [&](Rank rank) { return call_of(rank)->status != UCFT_ERR_NO_MEMORY; });
+    const auto found =
+        std::find_if(survivors_.rbegin(), survivors_.rend(), [&](Rank rank) { return !lacks_memory(rank); });
     const Rank reference = found == survivors_.rend() ? survivors_.back() : *found;
     for (const Rank rank : survivors_)
       if (const std::string what = difference(reference, rank); !what.empty())
@@ -379,8 +380,7 @@ class Collective {
   // Where nobody dies or leaves: a rank that gets no result is late by the result of another one. The histories don't
   // say which ranks were late to an error.
   void judge_the_late() {
-    const auto lacks = [&](Rank rank) { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; };
-    if (std::ranges::any_of(survivors_, lacks)) return;
+    if (std::ranges::any_of(survivors_, [&](Rank rank) { return lacks_memory(rank); })) return;
     const auto is_calm = [&](Rank rank) { return survives(rank) && !has_left_by(rank, call_of(rank)->ended_at); };
     if (static_cast<Rank>(survivors_.size()) != on_.size() || !std::ranges::all_of(survivors_, is_calm)) return;
     const auto found = std::ranges::find_if(survivors_, [&](Rank rank) { return call_of(rank)->status == UCFT_OK; });
@@ -417,8 +417,7 @@ class Collective {
   // A rank of a host hears nothing of those behind it in a scan. Between hosts some of a root's ranks may have the
   // data, and survivors of a death may differ.
   bool may_differ_by_memory(Rank one, Rank other) const {
-    const bool lacks_one = call_of(one)->status == UCFT_ERR_NO_MEMORY,
-               lacks_other = call_of(other)->status == UCFT_ERR_NO_MEMORY;
+    const bool lacks_one = lacks_memory(one), lacks_other = lacks_memory(other);
     if (!lacks_one && !lacks_other) return false;
     if (on_.reads_memory) return is_scan(first_.kind) && lacks_one != lacks_other && (one > other) == lacks_one;
     const std::int64_t by = std::max(call_of(one)->ended_at, call_of(other)->ended_at);

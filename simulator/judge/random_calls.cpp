@@ -90,10 +90,11 @@ void RandomCalls::Words::fill(std::size_t count, std::uint64_t word, ucft_contex
   if (words_ == nullptr) {
     count_ = count;
     void* memory = nullptr;
-    const ucft_status_t status =
-        lends == UCFT_CONTEXT_NULL ? UCFT_ERR_NO_MEMORY : ucft_alloc(lends, count * sizeof word, &memory);
-    if (status != UCFT_ERR_NO_MEMORY) check(status, "alloc");
-    if (status == UCFT_OK) lends_ = lends;
+    if (lends != UCFT_CONTEXT_NULL) {
+      const ucft_status_t status = ucft_alloc(lends, count * sizeof word, &memory);
+      if (status != UCFT_ERR_NO_MEMORY) check(status, "alloc");
+      if (memory != nullptr) lends_ = lends;
+    }
     plain_.resize(memory == nullptr ? count : 0);
     words_ = memory == nullptr ? plain_.data() : static_cast<std::uint64_t*>(memory);
   }
@@ -184,8 +185,7 @@ void RandomCalls::blocking(const Drawn& drawn, int step, Communicator& on) {
 ucft_status_t RandomCalls::run_quorum(Posted& posted, ucft_comm_h on) {
   check(init(posted, on), "init");
   ucft_status_t status;
-  while ((status = ucft_post(posted.request)) == UCFT_ERR_BUSY || status == UCFT_ERR_NO_MEMORY)
-    check(ucft_progress(context_), "progress");
+  while ((status = post(posted.request)) == UCFT_ERR_NO_MEMORY) check(ucft_progress(context_), "progress");
   if (status == UCFT_OK) status = ucft_wait(posted.request, UINT64_MAX);
   if (!is_out(status)) check(ucft_request_result(posted.request, &posted.result), "result");
   check(ucft_request_free(posted.request), "free");
@@ -209,11 +209,17 @@ void RandomCalls::several(const Drawn& drawn, int step, Communicator& on) {
   for (Posted& each : all) check(ucft_request_free(each.request), "free");
 }
 
+// As soon as its window has room.
+ucft_status_t RandomCalls::post(ucft_request_h request) {
+  ucft_status_t status;
+  while ((status = ucft_post(request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
+  return status;
+}
+
 void RandomCalls::post_all(std::vector<Posted>& all) {
   for (Posted& each : all) {
     each.number = recorder_.begins(each.call);
-    ucft_status_t status;
-    while ((status = ucft_post(each.request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
+    const ucft_status_t status = post(each.request);
     each.is_in_flight = status == UCFT_OK;
     if (!each.is_in_flight) end(each, status);
   }
@@ -295,7 +301,8 @@ void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
              apart = drawn.below(2, size);
   constexpr std::uint64_t lengths[] = {0, 1, 5, 700, 4000};
   const auto length_of = [&](std::uint64_t from) { return lengths[mixed(drawn.words[3], from) % std::size(lengths)]; };
-  Call receive, send;
+  Letter sent, received;
+  Call &send = sent.call, &receive = received.call;
   for (Call* each : {&receive, &send}) {
     each->communicator = on.name;
     each->rank = on.rank;
@@ -309,46 +316,49 @@ void RandomCalls::messages(const Drawn& drawn, int step, Communicator& on) {
   std::vector<std::uint64_t> in(length_of(me)), out(length_of(static_cast<std::uint64_t>(receive.root)), hole);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = mixed(static_cast<std::uint64_t>(step) << 20 | i, me);
   send.given = {block_of(in.data(), in.size(), UCFT_UINT64)};
-
-  ucft_request_h receives = UCFT_REQUEST_NULL, sends = UCFT_REQUEST_NULL;
-  check(ucft_recv_init(on.handle, out.data(), out.size(), UCFT_UINT64, receive.root, receive.tag, &receives), "recv");
-  check(ucft_send_init(on.handle, in.data(), in.size(), UCFT_UINT64, send.root, send.tag, &sends), "send");
-  std::size_t received = 0, sent = 0;
-  const auto post = [this](ucft_request_h request, Call& call, std::size_t& number) {
-    number = recorder_.begins(call);
-    ucft_status_t status;
-    while ((status = ucft_post(request)) == UCFT_ERR_BUSY) check(ucft_progress(context_), "progress");
-    return status;
-  };
-  const auto take_sent = [&] {
-    if (send.status == UCFT_OK) send.status = ucft_wait(sends, UINT64_MAX);
-    recorder_.has_ended(sent, send);
-  };
-  const auto take_received = [&] {
-    ucft_received_t how = UCFT_RECEIVED_INIT;
-    how.source = receive.root;
-    const bool was_posted = receive.status == UCFT_OK;
-    if (was_posted) receive.status = ucft_wait(receives, UINT64_MAX);
-    if (was_posted) check(ucft_request_received(receives, &how), "received");
-    receive.source = how.source;
-    receive.source_tag = receive.status == UCFT_OK ? how.tag : receive.tag;
-    receive.got = {block_of(out.data(), receive.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
-    recorder_.has_ended(received, receive);
-  };
+  check(ucft_send_init(on.handle, in.data(), in.size(), UCFT_UINT64, send.root, send.tag, &sent.request), "send");
+  check(ucft_recv_init(on.handle, out.data(), out.size(), UCFT_UINT64, receive.root, receive.tag, &received.request),
+        "recv");
   if (own_() % 3 != 0) {
-    receive.status = post(receives, receive, received);
-    send.status = post(sends, send, sent);
-    take_sent();
-    take_received();
+    post(received);
+    post(sent);
+    take_sent(sent);
+    take_received(received, out);
   } else {  // the message may be there before anybody receives it
-    send.status = post(sends, send, sent);
+    post(sent);
     if (own_() % 2 == 0) sleep_for_at_most(2000);
-    receive.status = post(receives, receive, received);
-    take_received();
-    take_sent();
+    post(received);
+    take_received(received, out);
+    take_sent(sent);
   }
-  for (const ucft_request_h each : {receives, sends}) check(ucft_request_free(each), "free");
-  is_out_ |= is_out(receive.status) || is_out(send.status);
+  for (const Letter* each : {&sent, &received}) {
+    check(ucft_request_free(each->request), "free");
+    is_out_ |= is_out(each->call.status);
+  }
+}
+
+void RandomCalls::post(Letter& letter) {
+  letter.number = recorder_.begins(letter.call);
+  letter.call.status = post(letter.request);
+}
+
+void RandomCalls::take_sent(Letter& letter) {
+  if (letter.call.status == UCFT_OK) letter.call.status = ucft_wait(letter.request, UINT64_MAX);
+  recorder_.has_ended(letter.number, letter.call);
+}
+
+void RandomCalls::take_received(Letter& letter, const std::vector<std::uint64_t>& words) {
+  Call& call = letter.call;
+  ucft_received_t how = UCFT_RECEIVED_INIT;
+  how.source = call.root;
+  if (call.status == UCFT_OK) {
+    call.status = ucft_wait(letter.request, UINT64_MAX);
+    check(ucft_request_received(letter.request, &how), "received");
+  }
+  call.source = how.source;
+  call.source_tag = call.status == UCFT_OK ? how.tag : call.tag;
+  call.got = {block_of(words.data(), call.status == UCFT_OK ? how.count : 0, UCFT_UINT64)};
+  recorder_.has_ended(letter.number, call);
 }
 
 // ---- a collective ---------------------------------------------------------------------------------------------------

@@ -87,15 +87,25 @@ class RandomCalls {
     std::vector<std::uint64_t> send_counts;
   };
 
+  struct Letter {
+    Call call;
+    ucft_request_h request = UCFT_REQUEST_NULL;
+    std::size_t number = 0;  // of the call
+  };
+
   void sleep_for_at_most(std::uint64_t microseconds);
   bool take_step(const Drawn& drawn, int step);
   void blocking(const Drawn& drawn, int step, Communicator& on);
   void several(const Drawn& drawn, int step, Communicator& on);
+  ucft_status_t post(ucft_request_h request);
   void post_all(std::vector<Posted>& all);
   void wait_for_all(std::vector<Posted>& all);
   void split(const Drawn& drawn, int step, std::size_t which);
   void close(std::size_t which);
   void messages(const Drawn& drawn, int step, Communicator& on);
+  void post(Letter& letter);
+  void take_sent(Letter& letter);
+  void take_received(Letter& letter, const std::vector<std::uint64_t>& words);
   void leave_job();
 
   Posted prepare(const Drawn& drawn, int step, const Communicator& on, bool is_blocking) const;

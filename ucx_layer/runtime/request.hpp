@@ -160,8 +160,7 @@ struct Request {
   ucft_status_t status = UCFT_OK;
   std::uint32_t contributors = 0;
   bool missing_known = false, has_usual_outcome = false;
-  bool stands_for_rooted =
-      false;  // of a part, in which the ranks of a host differ: all of them have called rooted ones
+  bool stands_for_rooted = false;  // of a part in which the ranks of a host differ: all have called rooted ones
   std::int32_t missing_count = -1;
   std::uint32_t usual_contributors = 0;
   std::vector<std::int32_t> missing;

@@ -355,6 +355,14 @@ TEST(TwoLevels, AReduceToTwoRanksOfAHostIsAMismatch) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
+void expect_right_in_windows(const std::string& scenario) {
+  for (const char* window : {"2", "4", "8"}) {
+    JobPlan made = on_hosts(6, scenario);
+    made.environment["UCFT_WINDOW"] = window;
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << window;
+  }
+}
+
 // Ranks of one host differ. After half a window of rooted operations in a row hosts meet in a barrier of their own, so
 // all must have counted the same ones.
 RANKS(mistakes_at_roots) {
@@ -369,13 +377,7 @@ RANKS(mistakes_at_roots) {
   for (int i = 0; i < 10; ++i) allreduce(i, 1);
 }
 
-TEST(TwoLevels, AfterAMistakeAtARootCallsAreRight) {
-  for (const char* window : {"2", "4", "8"}) {
-    JobPlan made = on_hosts(6, mistakes_at_roots);
-    made.environment["UCFT_WINDOW"] = window;
-    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << window;
-  }
-}
+TEST(TwoLevels, AfterAMistakeAtARootCallsAreRight) { expect_right_in_windows(mistakes_at_roots); }
 
 // One rank calls something else: its host takes part as the others do. It is the speaker, and then another one.
 RANKS(mistakes_of_another_kind) {
@@ -389,13 +391,7 @@ RANKS(mistakes_of_another_kind) {
   }
 }
 
-TEST(TwoLevels, AfterAMistakeOfAnotherKindCallsAreRight) {
-  for (const char* window : {"2", "4", "8"}) {
-    JobPlan made = on_hosts(6, mistakes_of_another_kind);
-    made.environment["UCFT_WINDOW"] = window;
-    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << window;
-  }
-}
+TEST(TwoLevels, AfterAMistakeOfAnotherKindCallsAreRight) { expect_right_in_windows(mistakes_of_another_kind); }
 
 }  // namespace
 }  // namespace ucft::detail::test

@@ -524,17 +524,15 @@ void HostEngine::note_outcome(Request& request, OperationNumber number, std::uin
 void HostEngine::name_missing(Request& request, OperationNumber number) {
   if (!request.missing_known) return;
   for (Rank rank = 0; rank < size_ && request.missing_count > 0; ++rank)
-    if (slabs_->load(rank, layout_.value(number)) < host_stamp(number))
-      request.missing.push_back(rank);  // never gave it
+    if (!has_given(rank, number)) request.missing.push_back(rank);
   request.leave_out_later_ranks(size_);
 }
 
 // All that have given to it. All ranks that read it say the same.
 bool HostEngine::have_called_rooted(OperationNumber number) const {
-  const HostPlace value = layout_.value(number);
   for (Rank rank = 0; rank < size_; ++rank) {
-    if (slabs_->load(rank, value) < host_stamp(number)) continue;  // it never gave to it
-    if (!row_of(kind_in(HostNote::of(slabs_->load(rank, value + 1)))).rooted()) return false;
+    const HostNote note = HostNote::of(slabs_->load(rank, layout_.value(number) + 1));
+    if (has_given(rank, number) && !row_of(kind_in(note)).rooted()) return false;
   }
   return true;
 }

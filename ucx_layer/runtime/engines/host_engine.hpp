@@ -93,6 +93,9 @@ class HostEngine : public Engine {
   void complete(OperationNumber number);
   [[gnu::noinline]] void note_outcome(Request& request, OperationNumber number, std::uint32_t contributors);
   void name_missing(Request& request, OperationNumber number);
+  bool has_given(Rank rank, OperationNumber number) const {
+    return slabs_->load(rank, layout_.value(number)) >= host_stamp(number);
+  }
   bool have_called_rooted(OperationNumber number) const;
   void finish(Request& request);
   Room& room(std::size_t place) { return rooms_[(first_room_ + place) % rooms_.size()]; }  // 0: the oldest
