@@ -40,6 +40,9 @@ class Draw {
 
 // Short: no rank may be given up for it. Others last until the detector has noticed.
 constexpr Time short_silence = 400 * millisecond, long_silence = 4 * second;
+// After a freeze the last rank of the host goes on so much later than the first, at most.
+constexpr Time thaw = 200 * millisecond;
+constexpr Time longest_job = 150 * second;
 
 // In half of all cases where something happens that is worth it, at once or some time later.
 void draw_when(Draw& draw, PlannedFault& fault) {
@@ -54,18 +57,20 @@ void draw_when(Draw& draw, PlannedFault& fault) {
 }
 
 PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
-  constexpr Fault kinds[] = {Fault::kill,  Fault::kill, Fault::kill,   Fault::kill,        Fault::stop,
-                             Fault::power, Fault::cut,  Fault::memory, Fault::descriptors, Fault::connection};
+  constexpr Fault kinds[] = {Fault::kill, Fault::kill,   Fault::kill,        Fault::kill,
+                             Fault::stop, Fault::starve, Fault::freeze,      Fault::power,
+                             Fault::cut,  Fault::memory, Fault::descriptors, Fault::connection};
   PlannedFault fault;
   fault.kind = kinds[draw.below(std::size(kinds))];
   const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
-  if (hosts == 1 && (fault.is_of_host() || fault.kind == Fault::connection)) fault.kind = Fault::kill;
+  const bool is_of_hosts = fault.kind == Fault::power || fault.kind == Fault::cut || fault.kind == Fault::connection;
+  if (hosts == 1 && is_of_hosts) fault.kind = Fault::kill;
   // Without lifelines UCX alone could tell of a silent host.
-  if (plan.temper.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
+  if (plan.temper.refuses_some && fault.kind != Fault::stop && fault.kind != Fault::starve) fault.kind = Fault::kill;
   draw_when(draw, fault);
-  const std::uint64_t of = std::max<std::uint64_t>(fault.is_of_host() ? hosts : plan.hosts.size(), 2);
-  fault.who = static_cast<int>(draw.below(of)) % plan.ranks();
-  fault.other = (fault.who + 1 + static_cast<int>(draw.below(of - 1))) % static_cast<int>(of) % plan.ranks();
+  const std::uint64_t there = fault.is_of_host() ? hosts : plan.hosts.size(), of = std::max<std::uint64_t>(there, 2);
+  fault.who = static_cast<int>(draw.below(of) % there);
+  fault.other = static_cast<int>((static_cast<std::uint64_t>(fault.who) + 1 + draw.below(of - 1)) % of % there);
   fault.lasts = draw.one_in(2) ? draw.within(short_silence) : draw.within(long_silence);
   return fault;
 }
@@ -96,6 +101,12 @@ JobPlan plan_of(std::uint64_t seed) {
   if (draw.one_in(3)) plan.environment["UCFT_CONNECT_ALL"] = "0";
   if (draw.one_in(3)) plan.environment["UCFT_SPIN"] = std::to_string(draw.below(20));
   plan.environment["UCFT_LOG"] = "off";
+  for (int host = 0, uneven = draw.one_in(4) ? hosts : 0; host < uneven; ++host)
+    plan.clocks.push_back({draw.within(1'000'000 * second), draw.within(100'000) - 50'000});
+  if (draw.one_in(8)) {
+    plan.late = static_cast<int>(draw.below(plan.hosts.size()));
+    plan.late_by = draw.within(draw.magnitude(millisecond, 2 * second));
+  }
   for (std::uint64_t faults = draw.below(5); faults > 0; --faults) plan.faults.push_back(drawn_fault(draw, plan));
   return plan;
 }
@@ -123,6 +134,8 @@ std::string words_of(const PlannedFault& fault) {
   switch (fault.kind) {
     case Fault::kill: return fmt::format("kill {} {}", rank, when);
     case Fault::stop: return fmt::format("stop {} {}{}", rank, when, lasting);
+    case Fault::starve: return fmt::format("{} gets no processor {}{}", rank, when, lasting);
+    case Fault::freeze: return fmt::format("{} freezes {}{}", host, when, lasting);
     case Fault::power: return fmt::format("{} loses its power {}", host, when);
     case Fault::cut: return fmt::format("cut from {} to host {} {}{}", host, fault.other, when, lasting);
     case Fault::memory: return fmt::format("memory of {} ends {}{}", rank, when, lasting);
@@ -143,6 +156,9 @@ std::string described(const JobPlan& plan) {
   text += fmt::format("  call {} ns, yield {} ns, wake {} ns, latency {} ns, dying {} ns, a cut in {} blocks\n",
                       plan.temper.call, plan.temper.yield, plan.temper.wake, plan.temper.latency, plan.temper.dying,
                       plan.temper.blocks_between_cuts);
+  for (const HostClock& each : plan.clocks)
+    text += fmt::format("  a host's clock is {} s ahead, and {} millionths faster\n", each.ahead / second, each.faster);
+  if (plan.late >= 0) text += fmt::format("  rank {} starts {} us late\n", plan.late, plan.late_by / microsecond);
   for (const auto& [name, value] : plan.environment) text += fmt::format("  {}={}\n", name, value);
   for (const PlannedFault& each : plan.faults) text += "  " + words_of(each) + "\n";
   return text;
@@ -221,6 +237,7 @@ class RunningJob {
   explicit RunningJob(const JobPlan& plan) : plan_(plan), kernel_(plan.seed), gathering_(plan.ranks()) {
     kernel_.temper = plan.temper;
     kernel_.processors_of_a_host = plan.processors;
+    kernel_.clocks = plan.clocks;
     members_.resize(plan.hosts.size());
     result_.histories.resize(plan.hosts.size());
   }
@@ -232,7 +249,7 @@ class RunningJob {
     for (int rank = 0; rank < plan_.ranks(); ++rank) start(rank);
     expect_faults(After::the_begin);
     watch_situations([this](std::size_t situation, std::uint64_t times) { on_situation(situation, times); });
-    const bool has_ended = kernel_.run(begin + 600 * second);
+    const bool has_ended = kernel_.run(begin + longest_job);
     watch_situations({});
     result_.lasted = kernel_.now() - begin;
     for (int rank = 0; rank < plan_.ranks(); ++rank)
@@ -252,7 +269,7 @@ class RunningJob {
     }
     if (!has_ended) add("ends", hanging());
     if (result_.violations.empty()) {
-      const auto found = judge::judge(result_.histories, may_be_dead, lacks_memory_);
+      const auto found = judge::judge(result_.histories, may_be_dead, lacks_memory_, calm_from_);
       result_.violations.insert(result_.violations.end(), found.begin(), found.end());
     }
     return std::move(result_);
@@ -269,7 +286,8 @@ class RunningJob {
     history.f = f == plan_.environment.end() ? 1 : std::stoi(f->second);
     history.reads_memory = true;
     members_[place] = {&gathering_, rank};
-    Process& process = kernel_.start_process(plan_.hosts[place], [this, rank] { be(rank); });
+    Process& process = kernel_.start_process(
+        plan_.hosts[place], [this, rank] { be(rank); }, rank == plan_.late ? plan_.late_by : 0);
     process.environment = plan_.environment;
     process.at_end.push_back([this, rank] { gathering_.note_death(rank); });
     processes_.push_back(&process);
@@ -287,7 +305,10 @@ class RunningJob {
       ucft_comm_h all = UCFT_COMM_NULL;
       if (const ucft_status_t status = ucft_comm_create(context, &all); status != UCFT_OK)
         return add("start-up", fmt::format("rank {}: {}", rank, ucft_last_error()));
-      judge::MemoryRecorder recorder(result_.histories[place]);
+      judge::MemoryRecorder recorder(result_.histories[place], [this] {
+        kernel_.pass();
+        return kernel_.now();
+      });
       const judge::RandomCalls::Around around{[this] { has_begun(); },
                                               [this](std::chrono::milliseconds time) { stop_self(time); }};
       judge::RandomCalls(plan_.seed, context, all, recorder, around).run(plan_.steps);
@@ -298,6 +319,7 @@ class RunningJob {
 
   void stop_self(std::chrono::milliseconds time) {
     Process& process = Kernel::process();
+    calm_from_ = std::max(calm_from_, kernel_.now() + time.count() * millisecond);
     kernel_.stop(process);
     kernel_.at(kernel_.now() + time.count() * millisecond, [this, &process] { kernel_.resume(process); });
     kernel_.yield(0);
@@ -326,7 +348,7 @@ class RunningJob {
         continue;
       }
       befall(fault);
-      has_stopped |= fault.kind == Fault::stop;
+      has_stopped |= fault.kind == Fault::stop || fault.kind == Fault::starve || fault.kind == Fault::freeze;
     }
     if (has_stopped) kernel_.yield(0);
   }
@@ -354,8 +376,9 @@ class RunningJob {
   void befall(const PlannedFault& fault) {
     if (!fault.is_of_host() && process(fault.who).life != Life::lives) return;
     ++result_.faults;
-    if ((fault.kind != Fault::stop && fault.kind != Fault::cut) || fault.lasts > short_silence)
-      start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
+    calm_from_ = std::max(calm_from_, kernel_.now() + length_of(fault));
+    const bool does_harm = may_harm(fault);
+    if (does_harm) start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
     switch (fault.kind) {
       case Fault::kill:
         note_end(fault.who);
@@ -363,15 +386,24 @@ class RunningJob {
         if (plan_.temper.refuses_some)
           fall_silent(fault.who);  // to those without a lifeline
         else
-          proved_.insert(fault.who);
+          proved_.try_emplace(fault.who, kernel_.now());
         return kernel_.kill(process(fault.who));
       case Fault::stop:
-        if (fault.lasts > short_silence) fall_silent(fault.who);
+        if (does_harm) fall_silent(fault.who);
         kernel_.stop(process(fault.who));
         return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.resume(process(fault.who)); });
+      case Fault::starve:
+        if (does_harm) fall_silent(fault.who);
+        return kernel_.starve(process(fault.who), kernel_.now() + fault.lasts);
+      case Fault::freeze:
+        if (does_harm) host_falls_silent(fault.who);
+        for (int rank = 0; rank < plan_.ranks(); ++rank)
+          if (plan_.hosts[static_cast<std::size_t>(rank)] == fault.who)
+            kernel_.starve(process(rank), kernel_.now() + fault.lasts + kernel_.some(thaw));
+        return;
       case Fault::power: host_falls_silent(fault.who); return kernel_.lose_power(fault.who);
       case Fault::cut:
-        if (fault.lasts > short_silence) {
+        if (does_harm) {
           host_falls_silent(fault.who);
           host_falls_silent(fault.other);
         }
@@ -390,6 +422,25 @@ class RunningJob {
         fall_silent(fault.who);
         return fall_silent(fault.other);
     }
+  }
+
+  // Until nobody is in the middle of it any more.
+  Time length_of(const PlannedFault& fault) const {
+    switch (fault.kind) {
+      case Fault::kill: return plan_.temper.dying;
+      case Fault::power:
+      case Fault::connection: return 0;
+      case Fault::freeze: return fault.lasts + thaw;
+      default: return fault.lasts;
+    }
+  }
+
+  // Some rank may be given up for it. A rank that gets no processor is not, on its host.
+  bool may_harm(const PlannedFault& fault) const {
+    const bool is_silence = fault.kind == Fault::stop || fault.kind == Fault::cut;
+    const bool starves = fault.kind == Fault::starve || fault.kind == Fault::freeze;
+    if (!is_silence && !starves) return true;
+    return fault.lasts > short_silence && (is_silence || plan_.hosts.back() > 0);
   }
 
   // It lived until now, if nothing has befallen it before: a result that lacks it must not have come earlier.
@@ -423,7 +474,7 @@ class RunningJob {
     int ours = 0, lost = 0;
     bool lowest_is_lost = false;
     for (int other = 0; other < plan_.ranks(); ++other) {
-      if (proved_.contains(other)) continue;
+      if (const auto proof = proved_.find(other); proof != proved_.end() && proof->second <= found->ended_at) continue;
       const bool is_lost = silent_.contains(other) || leaves(other);
       if (ours + lost == 0) lowest_is_lost = is_lost;
       (is_lost ? lost : ours) += 1;
@@ -449,7 +500,7 @@ class RunningJob {
       text += fmt::format(" rank {} in call {} {};", rank, calls.size(),
                           calls.empty() ? "start-up" : judge::name_of(calls.back().kind));
     }
-    return "still there after 600 s:" + text;
+    return "still there after " + std::to_string(longest_job / second) + " s:" + text;
   }
 
   const JobPlan& plan_;
@@ -458,8 +509,9 @@ class RunningJob {
   std::vector<Gathering::Member> members_;
   std::vector<Process*> processes_;
   std::deque<PlannedFault> found_;  // those that wait for a situation, with the rank that they befall
-  std::set<int> may_be_dead_, proved_;
-  std::map<int, Time> silent_;  // since when
+  std::set<int> may_be_dead_;
+  std::map<int, Time> silent_, proved_;  // since when
+  Time calm_from_ = 0;                   // the last fault is over
   int begun_ = 0;
   bool start_up_is_hit_ = false, lacks_memory_ = false;
   JobResult result_;

@@ -12,8 +12,9 @@
 
 namespace ucft::jobs {
 
+// starve: a rank wants to run, and gets no processor. freeze: so does a whole host, whose ranks go on one by one.
 // memory, descriptors: a rank gets no more. connection: UCX loses those of two ranks.
-enum class Fault : std::uint8_t { kill, stop, power, cut, memory, descriptors, connection };
+enum class Fault : std::uint8_t { kill, stop, starve, freeze, power, cut, memory, descriptors, connection };
 
 // The thing that a fault waits for.
 enum class After : std::uint8_t { the_begin, all_have_begun, a_situation };
@@ -27,10 +28,10 @@ struct PlannedFault {
   std::uint64_t times = 1;    // so often it must have happened, to all ranks together
   Near near = Near::any;
   Time after = 0;
-  int who = 0, other = 0;  // a rank, of a connection two; of power a host; of a cut from a host to another
-  Time lasts = 0;          // of stop, cut, memory and descriptors
+  int who = 0, other = 0;  // a rank, of a connection two; or a host; of a cut from a host to another
+  Time lasts = 0;          // of those that end
 
-  bool is_of_host() const { return kind == Fault::power || kind == Fault::cut; }
+  bool is_of_host() const { return kind == Fault::freeze || kind == Fault::power || kind == Fault::cut; }
 };
 
 struct JobPlan {
@@ -39,6 +40,9 @@ struct JobPlan {
   int steps = 50;
   int processors = 1;  // of a host
   Temper temper;
+  std::vector<HostClock> clocks;  // empty: all are right
+  int late = -1;                  // the rank that starts so much later than the others
+  Time late_by = 0;
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<PlannedFault> faults;
 

@@ -69,20 +69,24 @@ void Kernel::wake(Fiber& fiber) {
 }
 
 Fiber& Kernel::start_thread(Process& process, std::function<void()> body) {
+  return start_thread(process, std::move(body), 0);
+}
+
+Fiber& Kernel::start_thread(Process& process, std::function<void()> body, Time delay) {
   Fiber& made = *process.threads.emplace_back(
       std::make_unique<Fiber>(static_cast<std::uint64_t>(process.pid) * 1000 + ++threads_, process, std::move(body)));
   made.is_waiting = true;
-  push(now_ + some(temper.wake), made);
+  push(now_ + delay + some(temper.wake), made);
   return made;
 }
 
-Process& Kernel::start_process(int host, std::function<void()> main) {
+Process& Kernel::start_process(int host, std::function<void()> main, Time delay) {
   Process& made = *processes_.emplace_back(std::make_unique<Process>());
   made.pid = 1000 + static_cast<int>(processes_.size());
   made.host = host;
   made.start_time = 100 + draw() % 100000;
   ++living_;
-  start_thread(made, std::move(main));
+  start_thread(made, std::move(main), delay);
   return made;
 }
 
@@ -123,7 +127,7 @@ bool Kernel::run(Time until) {
     Fiber& fiber = *next.fiber;
     Process& process = fiber.process();
     if (process.life != Life::lives || fiber.waits != next.wait || !fiber.is_waiting) continue;
-    if (process.is_stopped)
+    if (is_held(process))
       process.held.emplace_back(&fiber, next.wait);
     else
       run_thread(fiber);
@@ -149,6 +153,16 @@ void Kernel::stop(Process& process) { process.is_stopped = true; }
 
 void Kernel::resume(Process& process) {
   process.is_stopped = false;
+  let_go_on(process);
+}
+
+void Kernel::starve(Process& process, Time until) {
+  process.starves_until = std::max(process.starves_until, until);
+  at(until, [this, &process] { let_go_on(process); });
+}
+
+void Kernel::let_go_on(Process& process) {
+  if (is_held(process)) return;
   for (const auto& [fiber, wait] : std::exchange(process.held, {}))
     if (fiber->waits == wait) push(now_ + some(temper.wake), *fiber);
 }

@@ -37,9 +37,10 @@ struct Process {
   std::uint64_t start_time = 0;
   Life life = Life::lives;
   bool is_stopped = false;
+  Time starves_until = 0;  // it wants to run, and gets no processor
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<std::unique_ptr<Fiber>> threads;
-  std::vector<std::pair<Fiber*, std::uint64_t>> held;  // wake-ups of one that is stopped
+  std::vector<std::pair<Fiber*, std::uint64_t>> held;  // wake-ups of one that is stopped, or starves
   std::set<int> descriptors;
   std::map<std::uintptr_t, std::size_t> mappings;
   std::set<pthread_mutex_t*> locked;
@@ -60,6 +61,19 @@ struct Temper {
   bool has_remote_access = false;             // puts and gets are done by devices, as over InfiniBand
   bool has_long_way = false;                  // long messages may be overtaken
   bool refuses_some = false;                  // connections of TCP
+};
+
+// The clock of a host. No two need agree.
+struct HostClock {
+  Time ahead = 0;   // ns
+  Time faster = 0;  // by so many millionths
+  Time at(Time now) const { return ahead + now * (million + faster) / million; }
+  // The first moment at which it says so.
+  Time when(Time says) const {
+    if (says == never) return never;
+    return ((says - ahead) * million + million + faster - 1) / (million + faster);
+  }
+  static constexpr Time million = 1000000;
 };
 
 // In order, from host to host. While the way is cut nothing arrives, and nothing is lost: as over TCP.
@@ -87,6 +101,7 @@ class Kernel {
 
   Temper temper;
   int processors_of_a_host = 1;
+  std::vector<HostClock> clocks;  // by host; empty: all are right
 
   // ---- chance -----------------------------------------------------------------------------------------------------
   std::uint64_t draw() { return random_(); }
@@ -96,6 +111,10 @@ class Kernel {
 
   // ---- time and threads -------------------------------------------------------------------------------------------
   Time now() const { return now_; }
+  // By the clock of the host that runs now: what it says, and when it will say so, or so much more than now.
+  Time clock() const { return host_clock().at(now_); }
+  Time when_clock_says(Time time) const { return host_clock().when(time); }
+  Time after(Time by_clock) const { return when_clock_says(clock() + by_clock); }
   void at(Time when, std::function<void()> action);
   // A call of the system begins: it costs time.
   void pass();
@@ -107,7 +126,8 @@ class Kernel {
   bool wait(Time until);
   void wake(Fiber& fiber);
   Fiber& start_thread(Process& process, std::function<void()> body);
-  Process& start_process(int host, std::function<void()> main);
+  // It runs some time after that delay.
+  Process& start_process(int host, std::function<void()> main, Time delay = 0);
 
   // Runs until all main threads are over, or that time. False: some are not over.
   bool run(Time until);
@@ -117,6 +137,8 @@ class Kernel {
   void kill(Process& process);
   void stop(Process& process);
   void resume(Process& process);
+  // It gets no processor until then.
+  void starve(Process& process, Time until);
   // Of a host that loses power: nothing that it has not sent by now is sent.
   void lose_power(int host);
   void cut(int from, int to);
@@ -151,6 +173,12 @@ class Kernel {
     bool operator<(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
+  HostClock host_clock() const {
+    return clocks.empty() ? HostClock() : clocks.at(static_cast<std::size_t>(process().host));
+  }
+  bool is_held(const Process& process) const { return process.is_stopped || process.starves_until > now_; }
+  void let_go_on(Process& process);
+  Fiber& start_thread(Process& process, std::function<void()> body, Time delay);
   void run_thread(Fiber& fiber);
   void begin_to_end(Process& process);
   bool sleep_until(Time until);

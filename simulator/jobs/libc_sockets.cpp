@@ -51,7 +51,7 @@ int poll_until(pollfd* descriptors, nfds_t count, Time until) {
   }
 }
 
-Time in_milliseconds(int timeout) { return timeout < 0 ? never : Kernel::running()->now() + timeout * millisecond; }
+Time in_milliseconds(int timeout) { return timeout < 0 ? never : Kernel::running()->after(timeout * millisecond); }
 
 // ---- addresses ------------------------------------------------------------------------------------------------------
 
@@ -88,9 +88,8 @@ int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigs
     UCFT_REAL(ppoll);
     return real_ppoll(descriptors, count, timeout, mask);
   }
-  return poll_until(
-      descriptors, count,
-      timeout == nullptr ? never : Kernel::running()->now() + timeout->tv_sec * second + timeout->tv_nsec);
+  return poll_until(descriptors, count,
+                    timeout == nullptr ? never : Kernel::running()->after(timeout->tv_sec * second + timeout->tv_nsec));
 }
 
 int epoll_create1(int flags) noexcept {

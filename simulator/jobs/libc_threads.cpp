@@ -63,8 +63,9 @@ long futex_wake(Kernel& kernel, const std::uint32_t* word, int most) {
 
 long futex(Kernel& kernel, const std::uint32_t* word, int operation, std::uint32_t value, const timespec* time) {
   switch (operation & FUTEX_CMD_MASK) {
-    case FUTEX_WAIT: return futex_wait(kernel, word, value, time == nullptr ? never : kernel.now() + in_ns(*time));
-    case FUTEX_WAIT_BITSET: return futex_wait(kernel, word, value, time == nullptr ? never : in_ns(*time));
+    case FUTEX_WAIT: return futex_wait(kernel, word, value, time == nullptr ? never : kernel.after(in_ns(*time)));
+    case FUTEX_WAIT_BITSET:
+      return futex_wait(kernel, word, value, time == nullptr ? never : kernel.when_clock_says(in_ns(*time)));
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET: return futex_wake(kernel, word, static_cast<int>(value));
     default: not_simulated("futex", operation);
@@ -136,8 +137,8 @@ int clock_gettime(clockid_t clock, timespec* time) noexcept {
     return real_clock_gettime(clock, time);
   }
   kernel->pass();
-  time->tv_sec = kernel->now() / second;
-  time->tv_nsec = kernel->now() % second;
+  time->tv_sec = kernel->clock() / second;
+  time->tv_nsec = kernel->clock() % second;
   return 0;
 }
 
@@ -156,7 +157,8 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* 
     UCFT_REAL(clock_nanosleep);
     return real_clock_nanosleep(clock, flags, time, left);
   }
-  kernel->wait(((flags & TIMER_ABSTIME) != 0 ? 0 : kernel->now()) + in_ns(*time) + kernel->some(kernel->temper.wake));
+  const Time until = (flags & TIMER_ABSTIME) != 0 ? kernel->when_clock_says(in_ns(*time)) : kernel->after(in_ns(*time));
+  kernel->wait(until + kernel->some(kernel->temper.wake));
   return 0;
 }
 

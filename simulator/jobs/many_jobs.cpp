@@ -24,7 +24,7 @@
 namespace ucft::jobs {
 namespace {
 
-constexpr int longest_job_s = 60;  // of processor time
+constexpr int longest_job_s = 30;  // of processor time
 
 // A child says this, with the times of situations and the words behind it.
 struct Word {
@@ -144,14 +144,16 @@ void stand_still(char** argv) {
   fmt::print(stderr, "ucft_world: the system draws addresses anew each time: a seed is not always the same job\n");
 }
 
-Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers, const std::function<Outcome(std::uint64_t)>& run,
-                const std::function<void(const std::string&)>& say) {
+Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers, bool until_bad,
+                const std::function<Outcome(std::uint64_t)>& run, const std::function<void(const std::string&)>& say) {
   Totals totals;
   situation_count();  // makes its table here: in each child it would lie among the job's memory
   std::vector<Child> children;
-  for (std::uint64_t begun = 0; begun < jobs || !children.empty();) {
-    while (begun < jobs && children.size() < static_cast<std::size_t>(workers))
-      children.push_back(start(first + begun++, run));
+  while (totals.begun < jobs || !children.empty()) {
+    if (until_bad && !totals.bad.empty()) jobs = totals.begun;
+    while (totals.begun < jobs && children.size() < static_cast<std::size_t>(workers))
+      children.push_back(start(first + totals.begun++, run));
+    if (children.empty()) break;
     std::vector<pollfd> pipes;
     for (const Child& each : children) pipes.push_back({each.from, POLLIN, 0});
     if (poll(pipes.data(), pipes.size(), -1) < 0) continue;

@@ -19,6 +19,7 @@ struct Outcome {
 };
 
 struct Totals {
+  std::uint64_t begun = 0;  // jobs
   std::uint64_t calls = 0, faults = 0;
   Time lasted = 0;
   std::vector<std::uint64_t> bad;      // seeds, ascending
@@ -30,10 +31,11 @@ struct Totals {
 // else. Where the system does not allow it, it says so and goes on.
 void stand_still(char** argv);
 
-// Runs the jobs of seeds first .. first + jobs - 1, so many at a time. run: called in a child of this process. say:
-// called here, with the words of jobs in the order in which they end. A job in which its process ends, or that takes a
-// minute of processor time, is bad. Throws std::system_error if it can't start a process.
-Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers,
+// Runs the jobs of seeds first .. first + jobs - 1, so many at a time. until_bad: begins none after one that is bad.
+// run: called in a child of this process. say: called here, with the words of jobs in the order in which they end. A
+// job in which its process ends, or that takes 30 s of processor time, is bad. Throws std::system_error if it can't
+// start a process.
+Totals run_many(std::uint64_t first, std::uint64_t jobs, int workers, bool until_bad,
                 const std::function<Outcome(std::uint64_t seed)>& run,
                 const std::function<void(const std::string& words)>& say);
 

@@ -29,7 +29,7 @@ struct Options {
   int steps = -1, ranks = -1;
   std::vector<int> without;
   std::string history;
-  bool as_json = false, verbose = false, shrinks = false, lists_situations = false;
+  bool as_json = false, verbose = false, until_bad = false, shrinks = false, lists_situations = false;
 };
 
 // Of a rank or host that there is.
@@ -112,14 +112,14 @@ std::string words_of(const Options& options, std::uint64_t first, const jobs::To
     return fmt::format(
         "{} jobs from seed {:016x} on, {} calls, {} faults, {} of {} situations, {} bad; {:.1f} s, {:.1f} jobs a "
         "second\n",
-        options.jobs, first, totals.calls, totals.faults, totals.jobs_in.size() - std::ranges::count(totals.jobs_in, 0),
-        totals.jobs_in.size(), totals.bad.size(), real_s, static_cast<double>(options.jobs) / real_s);
+        totals.begun, first, totals.calls, totals.faults, totals.jobs_in.size() - std::ranges::count(totals.jobs_in, 0),
+        totals.jobs_in.size(), totals.bad.size(), real_s, static_cast<double>(totals.begun) / real_s);
   nlohmann::json situations = nlohmann::json::object();
   for (std::size_t i = 0; i < totals.jobs_in.size(); ++i) situations[jobs::name_of_situation(i)] = totals.jobs_in[i];
   nlohmann::json bad = nlohmann::json::array();
   for (const std::uint64_t each : totals.bad) bad.push_back(fmt::format("{:016x}", each));
   return nlohmann::json{{"seed", fmt::format("{:016x}", first)},
-                        {"jobs", options.jobs},
+                        {"jobs", totals.begun},
                         {"calls", totals.calls},
                         {"faults", totals.faults},
                         {"virtual_s", static_cast<double>(totals.lasted) / 1e9},
@@ -134,7 +134,7 @@ int run_all(const Options& options, std::uint64_t first) {
   const auto begin = std::chrono::steady_clock::now();
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const jobs::Totals totals = jobs::run_many(
-      first, options.jobs, options.workers > 0 ? options.workers : cores,
+      first, options.jobs, options.workers > 0 ? options.workers : cores, options.until_bad,
       [&](std::uint64_t seed) { return run_job(options, seed); },
       [](const std::string& words) {
         fmt::print("{}", words);
@@ -156,7 +156,7 @@ std::string failure_of(const Options& options, std::uint64_t seed) {
     const bool is_bad = !result.violations.empty();
     return jobs::Outcome{0, 0, 0, is_bad, is_bad ? result.violations.front().rule : std::string(), {}};
   };
-  const jobs::Totals totals = jobs::run_many(seed, 1, 1, run, [&](const std::string& words) { rule = words; });
+  const jobs::Totals totals = jobs::run_many(seed, 1, 1, false, run, [&](const std::string& words) { rule = words; });
   return totals.crashed.empty() ? rule : "crash";
 }
 
@@ -230,6 +230,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", options.as_json, "Results as a line of JSON");
   app.add_flag("--situations", options.lists_situations,
                "Lists the situations that are named in the library, each with the jobs in which it has happened");
+  app.add_flag("--until-bad", options.until_bad, "Begins no job after one that has broken a promise");
   app.add_flag("--verbose", options.verbose, "Describes each job");
   app.add_flag("--shrink", options.shrinks, "Looks for a smaller job that breaks a promise; prints its command")
       ->excludes(jobs);

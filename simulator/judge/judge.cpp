@@ -7,47 +7,21 @@
 
 #include "simulator/judge/combine.hpp"
 #include "simulator/judge/communicators.hpp"
+#include "simulator/judge/fates.hpp"
 #include "simulator/judge/kinds.hpp"
+#include "simulator/judge/messages.hpp"
 
 namespace ucft::judge {
 namespace {
 
-using Rank = std::int32_t;
 using Ranks = std::vector<Rank>;
 
-std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
 bool has(const Ranks& ranks, Rank rank) { return std::ranges::find(ranks, rank) != ranks.end(); }
 
 std::string list_of(const Ranks& ranks) {
   std::string text;
   for (const Rank each : ranks) text += (text.empty() ? "" : ",") + std::to_string(each);
   return text.empty() ? "none" : text;
-}
-
-// The end of a rank.
-struct Fate {
-  bool survives = false;      // its program came to its end, and it was never out
-  std::int64_t out_at = -1;   // when it first found itself out
-  std::int64_t last_at = -1;  // when it wrote last
-  bool may_be_dead = false;   // killed, stopped or cut off
-};
-
-Fate fate_of(const RankHistory& history) {
-  Fate fate{history.is_over, -1, history.last_at, false};
-  for (const Call& call : history.calls)
-    if (is_out(call.status)) {
-      fate.survives = false;
-      if (fate.out_at < 0) fate.out_at = call.ended_at;
-    }
-  return fate;
-}
-
-// By that time it had begun to leave the communicator, or the job.
-bool has_left(const RankHistory& history, const std::string& communicator, std::int64_t by) {
-  return std::ranges::any_of(history.calls, [&](const Call& call) {
-    return call.began_at <= by &&
-           (call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator));
-  });
 }
 
 // The block that a rank gives to rank `to`.
@@ -61,10 +35,12 @@ const Block* given_to(const Call& giver, Rank to) {
 class Collective {
  public:
   Collective(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, bool may_lack_memory,
-             const Communicator& on, const Instance& instance, std::vector<Violation>& violations)
+             std::int64_t calm_from, const Communicator& on, const Instance& instance,
+             std::vector<Violation>& violations)
       : job_(job),
         fates_(fates),
         may_lack_memory_(may_lack_memory),
+        calm_from_(calm_from),
         on_(on),
         instance_(instance),
         first_(*instance.any()),
@@ -90,6 +66,7 @@ class Collective {
     judge_together();
     judge_the_dead();
     judge_order();
+    judge_time();
   }
 
  private:
@@ -452,9 +429,18 @@ class Collective {
     }
   }
 
+  void judge_time() {
+    std::int64_t last = calm_from_;
+    for (const Rank rank : survivors_) last = std::max(last, call_of(rank)->began_at);
+    for (const Rank rank : survivors_)
+      if (is_too_long(last, call_of(rank)->ended_at))
+        violate("time", rank, "it took " + in_seconds(last, call_of(rank)->ended_at));
+  }
+
   const std::vector<RankHistory>& job_;
   const std::vector<Fate>& fates_;
   const bool may_lack_memory_;
+  const std::int64_t calm_from_;
   const Communicator& on_;
   const Instance& instance_;
   const Call& first_;
@@ -462,94 +448,10 @@ class Collective {
   Ranks survivors_, dead_, absent_;
 };
 
-// ---- messages -------------------------------------------------------------------------------------------------------
-
-// Of one communicator, from one rank to another under one tag.
-struct Stream {
-  std::string communicator;
-  Rank from = 0, to = 0, tag = 0;
-  friend auto operator<=>(const Stream&, const Stream&) = default;
-};
-
-class Messages {
- public:
-  Messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
-           const std::map<std::string, Communicator>& all, std::vector<Violation>& violations)
-      : job_(job), fates_(fates), all_(all), violations_(violations) {
-    for (const RankHistory& each : job)
-      for (const Call& call : each.calls)
-        if (call.kind == Kind::send || call.kind == Kind::receive) take(each, call);
-  }
-
-  void judge() {
-    for (const auto& [stream, received] : received_) judge(stream, received);
-  }
-
- private:
-  void take(const RankHistory& history, const Call& call) {
-    const bool is_send = call.kind == Kind::send, lives = fates_[at(history.rank)].survives;
-    if (is_send)
-      sent_[{call.communicator, call.rank, call.root, call.tag}].push_back(&call);
-    else if (call.status == UCFT_OK && is_asked_for(call))
-      received_[{call.communicator, call.source, call.rank, call.source_tag}].push_back(&call);
-    if (lives && !call.has_ended()) violate(call, "ends", "has not ended");
-    if (lives && call.has_ended() && call.status != UCFT_OK && call.status != UCFT_ERR_PEER_FAILED)
-      violate(call, "status", "status " + std::to_string(call.status));
-    if (call.status != UCFT_ERR_PEER_FAILED) return;
-    const Rank peer = is_send ? call.root : call.source;
-    if (peer < 0 || peer >= all_.at(call.communicator).size() || (call.root >= 0 && peer != call.root))
-      return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(peer));
-    if (lives_in(peer, call) && fates_[at(history.rank)].out_at < 0)
-      violate(call, "messages", "PEER_FAILED, and rank " + std::to_string(peer) + " lives");
-  }
-
-  bool is_asked_for(const Call& call) {
-    const bool is = call.source >= 0 && call.source < all_.at(call.communicator).size() &&
-                    (call.root < 0 || call.source == call.root) && call.source_tag == call.tag && !call.got.empty();
-    if (!is) violate(call, "messages", "it is of rank " + std::to_string(call.source) + ", which was not asked for");
-    return is;
-  }
-
-  bool lives_in(Rank peer, const Call& call) const {
-    const Communicator& on = all_.at(call.communicator);
-    const Rank rank = on.members[at(peer)];
-    return rank >= 0 && fates_[at(rank)].survives && !has_left(job_[at(rank)], on.name, call.ended_at);
-  }
-
-  void violate(const Call& call, const char* rule, const std::string& what) {
-    violations_.push_back({rule, std::string(name_of(call.kind)) + " of " + call.communicator + ", rank " +
-                                     std::to_string(call.rank) + ", tag " + std::to_string(call.tag) + ": " + what});
-  }
-
-  // Each message that is received is one that was sent after those that were received before. From a rank that lives
-  // none is left out.
-  void judge(const Stream& stream, const std::vector<const Call*>& received) {
-    const std::vector<const Call*>& sent = sent_[stream];
-    const Rank in_job = all_.at(stream.communicator).members[at(stream.from)];
-    const bool is_whole = in_job >= 0 && fates_[at(in_job)].survives;
-    std::size_t next = 0;
-    for (const Call* each : received) {
-      const std::size_t first = next;
-      while (next < sent.size() && (sent[next]->given.empty() || sent[next]->given.front() != each->got.front()))
-        ++next;
-      if (next == sent.size()) return violate(*each, "messages", "it was never sent, or twice received");
-      if (is_whole && next > first) return violate(*each, "messages", "messages before it are lost");
-      if (sent[next]->began_at > each->ended_at) violate(*each, "order", "it came before it was sent");
-      ++next;
-    }
-  }
-
-  const std::vector<RankHistory>& job_;
-  const std::vector<Fate>& fates_;
-  const std::map<std::string, Communicator>& all_;
-  std::vector<Violation>& violations_;
-  std::map<Stream, std::vector<const Call*>> sent_, received_;
-};
-
 }  // namespace
 
 std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<Rank>& may_be_dead,
-                             bool may_lack_memory) {
+                             bool may_lack_memory, std::int64_t calm_from) {
   std::vector<Violation> violations;
   std::vector<Fate> fates;
   for (const RankHistory& each : job) {
@@ -572,8 +474,9 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
   for (const auto& [name, each] : all)
     for (const auto* instances : {&each.collectives, &each.quorums})
       for (const Instance& instance : *instances)
-        if (instance.any() != nullptr) Collective(job, fates, may_lack_memory, each, instance, violations).judge();
-  Messages(job, fates, all, violations).judge();
+        if (instance.any() != nullptr)
+          Collective(job, fates, may_lack_memory, calm_from, each, instance, violations).judge();
+  judge_messages(job, fates, calm_from, all, violations);
   return violations;
 }
 

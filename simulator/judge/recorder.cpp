@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <system_error>
+#include <utility>
 
 namespace ucft::judge {
 namespace {
@@ -44,24 +45,25 @@ void FileRecorder::write(std::string line) {
     throw std::system_error(errno, std::generic_category(), "a history");
 }
 
-MemoryRecorder::MemoryRecorder(RankHistory& history) : history_(history) {
-  history_.began_at = history_.last_at = now_ns();
+MemoryRecorder::MemoryRecorder(RankHistory& history, std::function<std::int64_t()> clock)
+    : history_(history), clock_(std::move(clock)) {
+  history_.began_at = history_.last_at = clock_();
 }
 
 std::size_t MemoryRecorder::begins(Call& call) {
-  history_.last_at = call.began_at = now_ns();
+  history_.last_at = call.began_at = clock_();
   history_.calls.push_back(call);
   history_.calls.back().ended_at = -1;  // of one that was posted before it still says how that ended
   return history_.calls.size() - 1;
 }
 
 void MemoryRecorder::has_ended(std::size_t number, Call& call) {
-  history_.last_at = call.ended_at = now_ns();
+  history_.last_at = call.ended_at = clock_();
   history_.calls[number] = call;
 }
 
 void MemoryRecorder::is_over() {
-  history_.last_at = now_ns();
+  history_.last_at = clock_();
   history_.is_over = true;
 }
 

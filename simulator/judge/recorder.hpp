@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,8 +50,8 @@ class FileRecorder final : public Recorder {
 // In memory that outlives the rank.
 class MemoryRecorder final : public Recorder {
  public:
-  // history: with its head, as above; outlives this.
-  explicit MemoryRecorder(RankHistory& history);
+  // history: with its head, as above; outlives this. clock: ns, the same for all ranks.
+  MemoryRecorder(RankHistory& history, std::function<std::int64_t()> clock);
 
   std::size_t begins(Call& call) override;
   void has_ended(std::size_t number, Call& call) override;
@@ -57,6 +59,7 @@ class MemoryRecorder final : public Recorder {
 
  private:
   RankHistory& history_;
+  std::function<std::int64_t()> clock_;
 };
 
 }  // namespace ucft::judge

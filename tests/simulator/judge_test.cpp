@@ -539,6 +539,30 @@ TEST(Judge, ARankThatLeavesBehindACutLinkMayBeMissing) {
   EXPECT_TRUE(judge(job.ranks, {2}).empty());
 }
 
+// From the last post on, or from the end of the last fault.
+TEST(Judge, AWaitIsNotLongWhenAllIsThere) {
+  const auto rules = [](const Job& job, std::int64_t calm_from) {
+    std::string text;
+    for (const Violation& each : judge(job.ranks, {}, false, calm_from)) text += each.rule + " ";
+    return text;
+  };
+  Job job;
+  job.add_allreduce();
+  job.add_messages();
+  for (const std::size_t call : {0u, 1u}) {
+    Job late = job;
+    Call& slow = late.ranks[1].calls[call];
+    slow.ended_at = slow.began_at + longest_wait_ns;
+    EXPECT_EQ(rules(late, 0), "");
+    EXPECT_EQ(rules(late, INT64_MAX), "");
+    ++slow.ended_at;
+    EXPECT_EQ(rules(late, 0), "time ");
+    EXPECT_EQ(rules(late, slow.began_at + 1), "");
+    late.ranks[0].calls[call].began_at += 1;
+    EXPECT_EQ(rules(late, 0), "");
+  }
+}
+
 void lack_memory(Job& job, const std::vector<std::int32_t>& ranks) {
   for (const std::int32_t rank : ranks) {
     job.of(rank).status = UCFT_ERR_NO_MEMORY;
@@ -622,7 +646,8 @@ TEST(History, InMemoryItIsWhatFilesSay) {
   RankHistory kept = job.ranks[0];
   kept.calls.clear();
   kept.is_over = false;
-  MemoryRecorder recorder(kept);
+  std::int64_t now = 0;
+  MemoryRecorder recorder(kept, [&now] { return ++now; });
   Call call = job.ranks[0].calls.front();
   recorder.has_ended(recorder.begins(call), call);
   EXPECT_TRUE(kept.calls[0].has_ended());

@@ -1,0 +1,48 @@
+// How the ranks of a job ended, for the judge.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "simulator/judge/judge.hpp"
+#include "simulator/judge/kinds.hpp"
+
+namespace ucft::judge {
+
+using Rank = std::int32_t;
+
+inline std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+
+inline bool is_too_long(std::int64_t from, std::int64_t to) { return to > from && to - from > longest_wait_ns; }
+inline std::string in_seconds(std::int64_t from, std::int64_t to) {
+  return std::to_string((to - from) / 1'000'000'000) + " s when all was there";
+}
+
+// The end of a rank.
+struct Fate {
+  bool survives = false;      // its program came to its end, and it was never out
+  std::int64_t out_at = -1;   // when it first found itself out
+  std::int64_t last_at = -1;  // when it wrote last
+  bool may_be_dead = false;   // killed, stopped or cut off
+};
+
+inline Fate fate_of(const RankHistory& history) {
+  Fate fate{history.is_over, -1, history.last_at, false};
+  for (const Call& call : history.calls)
+    if (is_out(call.status)) {
+      fate.survives = false;
+      if (fate.out_at < 0) fate.out_at = call.ended_at;
+    }
+  return fate;
+}
+
+// By that time it had begun to leave the communicator, or the job.
+inline bool has_left(const RankHistory& history, const std::string& communicator, std::int64_t by) {
+  return std::ranges::any_of(history.calls, [&](const Call& call) {
+    return call.began_at <= by &&
+           (call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator));
+  });
+}
+
+}  // namespace ucft::judge

@@ -1,0 +1,103 @@
+#include "simulator/judge/messages.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ucft::judge {
+namespace {
+
+// Of one communicator, from one rank to another under one tag.
+struct Stream {
+  std::string communicator;
+  Rank from = 0, to = 0, tag = 0;
+  friend auto operator<=>(const Stream&, const Stream&) = default;
+};
+
+class Messages {
+ public:
+  Messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, std::int64_t calm_from,
+           const std::map<std::string, Communicator>& all, std::vector<Violation>& violations)
+      : job_(job), fates_(fates), calm_from_(calm_from), all_(all), violations_(violations) {
+    for (const RankHistory& each : job)
+      for (const Call& call : each.calls)
+        if (call.kind == Kind::send || call.kind == Kind::receive) take(each, call);
+  }
+
+  void judge() {
+    for (const auto& [stream, received] : received_) judge(stream, received);
+  }
+
+ private:
+  void take(const RankHistory& history, const Call& call) {
+    const bool is_send = call.kind == Kind::send, lives = fates_[at(history.rank)].survives;
+    if (is_send)
+      sent_[{call.communicator, call.rank, call.root, call.tag}].push_back(&call);
+    else if (call.status == UCFT_OK && is_asked_for(call))
+      received_[{call.communicator, call.source, call.rank, call.source_tag}].push_back(&call);
+    if (lives && !call.has_ended()) violate(call, "ends", "has not ended");
+    if (lives && call.has_ended() && call.status != UCFT_OK && call.status != UCFT_ERR_PEER_FAILED)
+      violate(call, "status", "status " + std::to_string(call.status));
+    if (call.status != UCFT_ERR_PEER_FAILED) return;
+    const Rank peer = is_send ? call.root : call.source;
+    if (peer < 0 || peer >= all_.at(call.communicator).size() || (call.root >= 0 && peer != call.root))
+      return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(peer));
+    if (lives_in(peer, call) && fates_[at(history.rank)].out_at < 0)
+      violate(call, "messages", "PEER_FAILED, and rank " + std::to_string(peer) + " lives");
+  }
+
+  bool is_asked_for(const Call& call) {
+    const bool is = call.source >= 0 && call.source < all_.at(call.communicator).size() &&
+                    (call.root < 0 || call.source == call.root) && call.source_tag == call.tag && !call.got.empty();
+    if (!is) violate(call, "messages", "it is of rank " + std::to_string(call.source) + ", which was not asked for");
+    return is;
+  }
+
+  bool lives_in(Rank peer, const Call& call) const {
+    const Communicator& on = all_.at(call.communicator);
+    const Rank rank = on.members[at(peer)];
+    return rank >= 0 && fates_[at(rank)].survives && !has_left(job_[at(rank)], on.name, call.ended_at);
+  }
+
+  void violate(const Call& call, const char* rule, const std::string& what) {
+    violations_.push_back({rule, std::string(name_of(call.kind)) + " of " + call.communicator + ", rank " +
+                                     std::to_string(call.rank) + ", tag " + std::to_string(call.tag) + ": " + what});
+  }
+
+  // Each message that is received is one that was sent after those that were received before. From a rank that lives
+  // none is left out.
+  void judge(const Stream& stream, const std::vector<const Call*>& received) {
+    const std::vector<const Call*>& sent = sent_[stream];
+    const Rank in_job = all_.at(stream.communicator).members[at(stream.from)];
+    const bool is_whole = in_job >= 0 && fates_[at(in_job)].survives;
+    std::size_t next = 0;
+    for (const Call* each : received) {
+      const std::size_t first = next;
+      while (next < sent.size() && (sent[next]->given.empty() || sent[next]->given.front() != each->got.front()))
+        ++next;
+      if (next == sent.size()) return violate(*each, "messages", "it was never sent, or twice received");
+      if (is_whole && next > first) return violate(*each, "messages", "messages before it are lost");
+      if (sent[next]->began_at > each->ended_at) violate(*each, "order", "it came before it was sent");
+      const std::int64_t last = std::max({calm_from_, sent[next]->began_at, each->began_at});
+      if (is_too_long(last, each->ended_at)) violate(*each, "time", "it took " + in_seconds(last, each->ended_at));
+      ++next;
+    }
+  }
+
+  const std::vector<RankHistory>& job_;
+  const std::vector<Fate>& fates_;
+  const std::int64_t calm_from_;
+  const std::map<std::string, Communicator>& all_;
+  std::vector<Violation>& violations_;
+  std::map<Stream, std::vector<const Call*>> sent_, received_;
+};
+
+}  // namespace
+
+void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, std::int64_t calm_from,
+                    const std::map<std::string, Communicator>& all, std::vector<Violation>& violations) {
+  Messages(job, fates, calm_from, all, violations).judge();
+}
+
+}  // namespace ucft::judge

@@ -1,0 +1,17 @@
+// The judge of messages: each that is received was sent, in order, and comes in time.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "simulator/judge/communicators.hpp"
+#include "simulator/judge/fates.hpp"
+
+namespace ucft::judge {
+
+// all: the communicators by name. calm_from: as judge() has it.
+void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, std::int64_t calm_from,
+                    const std::map<std::string, Communicator>& all, std::vector<Violation>& violations);
+
+}  // namespace ucft::judge
