@@ -37,12 +37,17 @@ inline Fate fate_of(const RankHistory& history) {
   return fate;
 }
 
-// By that time it had begun to leave the communicator, or the job.
+// When it begins to leave the communicator, or the job; INT64_MAX: never.
+inline std::int64_t leaves_at(const RankHistory& history, const std::string& communicator) {
+  const auto leaves = [&](const Call& call) {
+    return call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator);
+  };
+  const auto found = std::ranges::find_if(history.calls, leaves);
+  return found == history.calls.end() ? INT64_MAX : found->began_at;
+}
 inline bool has_left(const RankHistory& history, const std::string& communicator, std::int64_t by) {
-  return std::ranges::any_of(history.calls, [&](const Call& call) {
-    return call.began_at <= by &&
-           (call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator));
-  });
+  const std::int64_t leaves = leaves_at(history, communicator);
+  return leaves != INT64_MAX && leaves <= by;
 }
 
 }  // namespace ucft::judge

@@ -47,7 +47,7 @@ class Collective {
         violations_(violations) {
     for (Rank rank = 0; rank < on.size(); ++rank) {
       const Call* const call = call_of(rank);
-      const bool survives = is_known(rank) && fate_of_member(rank).survives;
+      const bool survives = this->survives(rank);
       if (survives && call != nullptr) survivors_.push_back(rank);
       if (!survives && call != nullptr) dead_.push_back(rank);
       if (survives && call == nullptr) absent_.push_back(rank);  // it has left
@@ -63,6 +63,7 @@ class Collective {
       if (!call_of(rank)->has_ended()) violate("ends", rank, "has not ended");
     std::erase_if(survivors_, [&](Rank rank) { return !call_of(rank)->has_ended(); });
     for (const Rank rank : survivors_) judge_one(rank);
+    judge_own_part();
     judge_together();
     judge_the_dead();
     judge_order();
@@ -74,7 +75,23 @@ class Collective {
   bool is_known(Rank rank) const { return on_.members[at(rank)] >= 0; }
   const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
   bool lacks_memory(Rank rank) const { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; }
-  bool survives(Rank rank) const { return is_known(rank) && fate_of_member(rank).survives; }
+  bool survives(Rank rank) const {
+    return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank);
+  }
+  // Between hosts: the ranks of its host that stayed when it left have died, and none left behind them. So nobody may
+  // have been there to tell the others what it knew.
+  bool is_lost_with_its_host(Rank rank) const {
+    if (on_.reads_memory || !fate_of_member(rank).survives) return false;
+    std::int64_t last_to_leave = 0, last_to_die = -1;
+    for (const std::int32_t other : on_.members) {
+      if (other < 0 || job_[at(other)].host != job_[at(on_.members[at(rank)])].host) continue;
+      if (fates_[at(other)].survives)
+        last_to_leave = std::max(last_to_leave, leaves_at(job_[at(other)], on_.name));
+      else
+        last_to_die = std::max(last_to_die, fates_[at(other)].last_at);
+    }
+    return last_to_die > last_to_leave;
+  }
   Rank f() const { return first_.f >= 0 ? first_.f : job_.front().f; }
   bool is_quorum() const { return first_.kind == Kind::quorum; }
   bool is_uniform() const { return !is_quorum() && (on_.reads_memory || first_.uniform || first_.kind == Kind::agree); }
@@ -158,7 +175,9 @@ class Collective {
         continue;
       }
       const Fate& fate = fate_of_member(rank);
-      const bool has_failed = fate.survives ? left_in_silence(rank, until) : fate.out_at >= 0 || fate.last_at <= until;
+      const bool has_failed = survives(rank)                ? left_in_silence(rank, until)
+                              : is_lost_with_its_host(rank) ? has_left_by(rank, until)
+                                                            : fate.out_at >= 0 || fate.last_at <= until;
       const Rank host = job_[at(on_.members[at(rank)])].host;
       if (has_failed)
         failed.insert(host);
@@ -178,6 +197,15 @@ class Collective {
         call.got.front().count * bytes_of(call.dtype) >= long_bytes)
       return;
     if (call.got != call.before) violate("untouched", rank, "its memory was written to, without a result");
+  }
+
+  // A rank that the others have declared dead is told so. It has no result of theirs.
+  void judge_own_part() {
+    for (Rank rank = 0; rank < on_.size(); ++rank) {
+      const Call* const call = call_of(rank);
+      if (call != nullptr && call->status == UCFT_OK && has(call->missing.value_or(Ranks()), rank))
+        violate("completeness", rank, "it is missing in its own result");
+    }
   }
 
   // Ranks that the result of this one may be of.

@@ -4,7 +4,8 @@
 //   ends          each call of a rank that lived to the end has ended
 //   status        a status that the promises allow; the same one where survivors agree
 //   agreement     survivors have the same contributors, the same missing ranks, the same bits
-//   completeness  no survivor is missing; a missing rank has died, has left or is out, and it wrote nothing later
+//   completeness  no survivor is missing; a missing rank has died, has left or is out, and it wrote nothing later. A
+//                 rank is in each result of its own
 //   values        a result is what its contributors gave, combined; blocks are theirs, whole
 //   untouched     memory that is not written stays as it was: after errors, and of missing ranks
 //   f             with at most f failed hosts there is no error

@@ -161,7 +161,9 @@ class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::
   const JournalEntry* at(std::uint64_t position) override {
     return position < std::min(entries_.size(), readable_) ? &entries_[position] : nullptr;
   }
-  void on_completed(OperationNumber, OperationNumber, std::span<const std::byte>) override {}
+  void on_completed(OperationNumber call, OperationNumber, std::span<const std::byte>) override {
+    completed_.push_back(call);
+  }
 
  protected:
   static std::byte* allocate(void* self, std::size_t bytes) {
@@ -173,6 +175,7 @@ class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::
   std::deque<JournalEntry> entries_;
   std::size_t readable_ = SIZE_MAX;
   std::vector<std::byte> value_;  // of the last entry, when it was appended
+  std::vector<OperationNumber> completed_;
 };
 
 // As a takeover repeats them, and as channels that keep no order bring them.
@@ -236,6 +239,38 @@ TEST_F(ProcessMember, WhatItHasAppendedItGivesBackAtOnce) {
   EXPECT_EQ(member.entries(), 1U);
   member.release_all();
   EXPECT_EQ(buffers.in_use(), 0U);
+}
+
+// Each of three hosts is a rank. The decision of one that takes another for dead may come to that one, too.
+TEST_F(ProcessMember, ADecisionThatNamesItsProcessAsDeadIsNoResult) {
+  const std::vector<Host> hosts{0, 1, 2};
+  for (const std::uint32_t dead : {1u, 2u}) {
+    completed_.clear();
+    Buffers buffers({&ProcessMember::allocate, this, 4096});
+    OwnJournal journal;
+    ucft::detail::ProcessMember member({2, &hosts}, journal, *this, buffers);
+    ProcessContribution contribution;
+    contribution.arguments = arguments_of(Kind::barrier, 1);
+    contribution.contributors = 1;
+    member.on_contribution(contribution);
+    Message decided;
+    decided.phase = Phase::decided;
+    decided.peer = decided.attempt = 0;
+    decided.signature = contribution.arguments.signature();
+    decided.contributors = 2;
+    decided.list = buffers.copy_in(&dead, sizeof dead);
+    decided.list_length = 1;
+    member.on_packet(0, 0, decided);
+    buffers.release(decided.list);
+    EXPECT_EQ(member.process().window().is_out(), dead == 2);
+    EXPECT_EQ(completed_, dead == 2 ? std::vector<OperationNumber>{} : std::vector<OperationNumber>{0});
+    for (const ucft::detail::ProcessMember::Packet& packet : std::exchange(member.outbox(), {})) {
+      buffers.release(packet.message.value);
+      buffers.release(packet.message.list);
+    }
+    member.release_all();
+    EXPECT_EQ(buffers.in_use(), 0U);
+  }
 }
 
 // What the dead speaker may not have written down is said again at once, not when a detector has found out.

@@ -539,6 +539,45 @@ TEST(Judge, ARankThatLeavesBehindACutLinkMayBeMissing) {
   EXPECT_TRUE(judge(job.ranks, {2}).empty());
 }
 
+// Ranks 1 and 2 are of one host, and rank 2 dies. What rank 1 has got binds nobody if it had left before.
+TEST(Judge, ARankIsLostWithItsHostIfThoseThatStayedDie) {
+  const auto rules = [](std::int64_t leaves_at, std::int64_t dies_at, bool reads_memory) {
+    Job job(reads_memory);
+    job.add_allreduce();
+    job.of(0).got = {block({1})};
+    job.of(0).contributors = 1;
+    job.of(0).missing = {1, 2};
+    for (RankHistory& each : job.ranks) each.host = each.rank > 0 || reads_memory ? 1 : 0;
+    job.kill();
+    job.ranks[2].last_at = dies_at;
+    Call leaves;
+    leaves.kind = Kind::destroy;
+    leaves.began_at = leaves_at;
+    leaves.ended_at = leaves_at + 10;
+    job.ranks[1].calls.push_back(leaves);
+    job.of(0).ended_at = dies_at + 100;
+    return rules_of(job);
+  };
+  EXPECT_EQ(rules(200, 300, false), "");
+  EXPECT_NE(rules(300, 200, false), "");
+  EXPECT_NE(rules(200, 300, true), "");
+}
+
+// Also of a rank that does not live to the end.
+TEST(Judge, ARankIsInItsOwnResult) {
+  Job job;
+  job.kill();
+  job.add_allreduce();
+  job.ranks[2].calls.push_back(job.of(0));
+  job.of(2).rank = 2;
+  job.of(2).given = {block({100})};
+  EXPECT_EQ(rules_of(job), "completeness");
+  job.of(2).status = UCFT_ERR_EXCLUDED;
+  job.of(2).got = job.of(2).before;
+  job.of(2).missing.reset();
+  EXPECT_EQ(rules_of(job), "");
+}
+
 // From the last post on, or from the end of the last fault.
 TEST(Judge, AWaitIsNotLongWhenAllIsThere) {
   const auto rules = [](const Job& job, std::int64_t calm_from) {
