@@ -319,7 +319,7 @@ void DetectorThread::judge(std::size_t index, Time now) {
   if (watched.remote && UCFT_SOMETIMES("a rank of another host falls silent"))
     return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (look_for_ending(index) || look_for_ending(index)) return;  // there may have been too many to be looked at
-  if (is_starved(watched.peer.rank) && UCFT_SOMETIMES("a rank falls silent that waits for a processor") &&
+  if (may_want_to_run(watched.peer.rank) && UCFT_SOMETIMES("a rank falls silent that waits for a processor") &&
       silence_.extend(static_cast<TimeoutDetector::Peer>(index), now))
     return;
   UCFT_SOMETIMES("a rank on this host falls silent");
@@ -348,9 +348,10 @@ void DetectorThread::forget(std::int32_t rank) {
     if (watched->peer.rank == rank) watched->forgotten.store(true, std::memory_order_release);
 }
 
-bool DetectorThread::is_starved(std::int32_t rank) const {
+// Also one that this process can't look at now: others can, if it hangs.
+bool DetectorThread::may_want_to_run(std::int32_t rank) const {
   const ProcessState state = processes_.state(rank);
-  return state == ProcessState::runnable || state == ProcessState::blocked;
+  return state == ProcessState::runnable || state == ProcessState::blocked || state == ProcessState::unseen;
 }
 
 // The end of a process that was killed is seen by report_deaths(), some 0.1 ms later unless it hangs in the kernel or

@@ -184,7 +184,7 @@ class DetectorThread {
   bool is_proof(const Watched& watched, const Lifeline::News& news, Time now) const;
   void watch(Peer peer, bool remote, Lifeline line, Time now);
   void judge(std::size_t index, Time now);
-  bool is_starved(std::int32_t rank) const;
+  bool may_want_to_run(std::int32_t rank) const;
   bool is_traced(Watched& watched);
   void say_fenced(const Watched& watched, int tracer);
   static Time silence_of(const Watched& watched);  // until now

@@ -123,6 +123,7 @@ ProcessState state_of_threads(int pid) {
   ThreadStates states;
   const int error =
       for_each_thread(pid, [&](std::string_view, std::string_view fields) { states.add(fields.front()); });
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) return ProcessState::unseen;
   if (error != 0) return no_such_process(error) ? ProcessState::dead : ProcessState::unknown;
   return states.together();
 }

@@ -38,6 +38,7 @@ enum class ProcessState : std::uint8_t {
   sleeping,  // all threads wait for an event
   stopped,   // a thread is stopped, by a signal or a debugger: 'T', 't'
   dead,      // ended; maybe a zombie
+  unseen,    // this process has no descriptor or memory left to look at it
   unknown    // /proc can't be read
 };
 

@@ -78,8 +78,10 @@ void ProcessMember::read() {
 
 void ProcessMember::report() {
   // A decision has named this process as dead. It is the others' result: this rank is to learn that it is out.
-  if (process_.window().is_out() && UCFT_SOMETIMES("a decision without this rank comes to it"))
+  if (process_.window().is_out()) {
+    if (!process_.completed().empty()) UCFT_SOMETIMES("a decision that takes this rank for dead comes to it");
     return process_.clear_completed();
+  }
   bool any = false;
   for (OperationNumber number : process_.completed()) {
     const OperationNumber call = process_.call_of(number);

@@ -58,8 +58,8 @@ class ProcessMember {
    public:
     virtual ~Caller() = default;
     // An operation of this rank's process is through; call: ProcessReplica::internal, or which one it was. Its value is
-    // there until the call returns; the operation may be dropped soon after. Not called any more once a decision has
-    // named the process as dead (OperationWindow::is_out).
+    // there until the call returns; the operation may be dropped soon after. Not called for a decision
+    // that names the process as dead (OperationWindow::is_out), nor for what completes after it.
     virtual void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) = 0;
   };
   ProcessMember(Place place, Journal& journal, Caller& caller, Buffers& buffers);

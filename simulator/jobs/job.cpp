@@ -10,6 +10,7 @@
 #include <set>
 
 #include "simulator/jobs/files.hpp"
+#include "simulator/jobs/launcher.hpp"
 #include "simulator/jobs/situations.hpp"
 #include "simulator/judge/random_calls.hpp"
 #include "simulator/judge/recorder.hpp"
@@ -66,7 +67,7 @@ PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
   const bool is_of_hosts = fault.kind == Fault::power || fault.kind == Fault::cut || fault.kind == Fault::connection;
   if (hosts == 1 && is_of_hosts) fault.kind = Fault::kill;
   // Without lifelines UCX alone could tell of a silent host.
-  if (plan.temper.refuses_some && fault.kind != Fault::stop && fault.kind != Fault::starve) fault.kind = Fault::kill;
+  if (plan.temper.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
   draw_when(draw, fault);
   const std::uint64_t there = fault.is_of_host() ? hosts : plan.hosts.size(), of = std::max<std::uint64_t>(there, 2);
   fault.who = static_cast<int>(draw.below(of) % there);
@@ -107,6 +108,11 @@ JobPlan plan_of(std::uint64_t seed) {
     plan.late = static_cast<int>(draw.below(plan.hosts.size()));
     plan.late_by = draw.within(draw.magnitude(millisecond, 2 * second));
   }
+  plan.by_launcher = hosts == 1 && plan.ranks() > 1 && !plan.temper.refuses_some && draw.one_in(2);
+  if (plan.by_launcher && draw.one_in(16)) plan.missing = static_cast<int>(draw.below(plan.hosts.size()));
+  if (plan.by_launcher && draw.one_in(4))
+    plan.strangers.push_back({static_cast<int>(draw.below(plan.hosts.size())), draw.one_in(2),
+                              draw.within(draw.magnitude(10 * microsecond, 10 * millisecond))});
   for (std::uint64_t faults = draw.below(5); faults > 0; --faults) plan.faults.push_back(drawn_fault(draw, plan));
   return plan;
 }
@@ -156,9 +162,15 @@ std::string described(const JobPlan& plan) {
   text += fmt::format("  call {} ns, yield {} ns, wake {} ns, latency {} ns, dying {} ns, a cut in {} blocks\n",
                       plan.temper.call, plan.temper.yield, plan.temper.wake, plan.temper.latency, plan.temper.dying,
                       plan.temper.blocks_between_cuts);
-  for (const HostClock& each : plan.clocks)
-    text += fmt::format("  a host's clock is {} s ahead, and {} millionths faster\n", each.ahead / second, each.faster);
+  for (int host = 0; const HostClock& each : plan.clocks)
+    text += fmt::format("  the clock of host {} is {} s ahead, and {} millionths faster\n", host++, each.ahead / second,
+                        each.faster);
   if (plan.late >= 0) text += fmt::format("  rank {} starts {} us late\n", plan.late, plan.late_by / microsecond);
+  if (plan.by_launcher) text += "  started by a launcher\n";
+  if (plan.missing >= 0) text += fmt::format("  rank {} never comes\n", plan.missing);
+  for (const JobPlan::Stranger& each : plan.strangers)
+    text += fmt::format("  another process says that it is rank {}, with {} secret, {} us after the launcher\n",
+                        each.rank, each.knows_secret ? "the" : "a wrong", each.after / microsecond);
   for (const auto& [name, value] : plan.environment) text += fmt::format("  {}={}\n", name, value);
   for (const PlannedFault& each : plan.faults) text += "  " + words_of(each) + "\n";
   return text;
@@ -234,7 +246,8 @@ class Gathering {
 
 class RunningJob {
  public:
-  explicit RunningJob(const JobPlan& plan) : plan_(plan), kernel_(plan.seed), gathering_(plan.ranks()) {
+  explicit RunningJob(const JobPlan& plan)
+      : plan_(plan), kernel_(plan.seed), gathering_(plan.ranks()), launcher_(plan.ranks(), plan.seed) {
     kernel_.temper = plan.temper;
     kernel_.processors_of_a_host = plan.processors;
     kernel_.clocks = plan.clocks;
@@ -246,8 +259,11 @@ class RunningJob {
 
   JobResult run() {
     const Time begin = kernel_.now();
-    for (int rank = 0; rank < plan_.ranks(); ++rank) start(rank);
-    expect_faults(After::the_begin);
+    if (plan_.by_launcher)
+      kernel_.start_process(0, [this] { launch(); });
+    else
+      for (int rank = 0; rank < plan_.ranks(); ++rank) start(rank, {});
+    if (!plan_.by_launcher) expect_faults(After::the_begin);
     watch_situations([this](std::size_t situation, std::uint64_t times) { on_situation(situation, times); });
     const bool has_ended = kernel_.run(begin + longest_job);
     watch_situations({});
@@ -269,14 +285,45 @@ class RunningJob {
     }
     if (!has_ended) add("ends", hanging());
     if (result_.violations.empty()) {
-      const auto found = judge::judge(result_.histories, may_be_dead, lacks_memory_, calm_from_);
+      const auto found = judge::judge(result_.histories, may_be_dead, lacks_memory_, &disturbed_);
       result_.violations.insert(result_.violations.end(), found.begin(), found.end());
     }
     return std::move(result_);
   }
 
  private:
-  void start(int rank) {
+  void launch() {
+    try {
+      launcher_.run([this](int rank, const Launcher::Variables& variables) {
+        Process* const started = start(rank, variables);
+        if (rank + 1 == plan_.ranks()) {
+          expect_faults(After::the_begin);
+          for (const JobPlan::Stranger& each : plan_.strangers) start_stranger(each);
+        }
+        return started;
+      });
+    } catch (const std::exception& error) {
+      add("start-up", error.what());
+    }
+  }
+
+  // With the secret it may come before the rank itself, which is refused then. So anything may fail.
+  void start_stranger(const JobPlan::Stranger& stranger) {
+    start_up_is_hit_ |= stranger.knows_secret;
+    Process& process = kernel_.start_process(
+        0, [this, &stranger] { stranger.knows_secret ? be(stranger.rank) : be_refused(); }, stranger.after);
+    process.environment = plan_.environment;
+    process.environment.merge(launcher_.variables_of(stranger.rank, stranger.knows_secret));
+  }
+
+  void be_refused() {
+    ucft_context_h context = UCFT_CONTEXT_NULL;
+    const ucft_status_t status = ucft_context_create(nullptr, &context);
+    if (status != UCFT_ERR_STARTUP)
+      add("start-up", fmt::format("a process with a wrong secret got {}", ucft_status_name(status)));
+  }
+
+  Process* start(int rank, const Launcher::Variables& variables) {
     const auto place = static_cast<std::size_t>(rank);
     judge::RankHistory& history = result_.histories[place];
     history.rank = rank;
@@ -289,19 +336,25 @@ class RunningJob {
     Process& process = kernel_.start_process(
         plan_.hosts[place], [this, rank] { be(rank); }, rank == plan_.late ? plan_.late_by : 0);
     process.environment = plan_.environment;
+    process.environment.insert(variables.begin(), variables.end());
     process.at_end.push_back([this, rank] { gathering_.note_death(rank); });
     processes_.push_back(&process);
+    return &process;
   }
 
   // The program of a rank.
   void be(int rank) {
     const auto place = static_cast<std::size_t>(rank);
+    if (rank == plan_.missing) return miss(rank);
     try {
       ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
-      params.oob = gathering_.of(members_[place]);
+      if (!plan_.by_launcher) params.oob = gathering_.of(members_[place]);
       ucft_context_h context = UCFT_CONTEXT_NULL;
       if (const ucft_status_t status = ucft_context_create(&params, &context); status != UCFT_OK)
         return note_failed_start(rank, status);
+      if (plan_.missing >= 0)
+        add("start-up", fmt::format("rank {} has a context, without rank {}", rank, plan_.missing));
+      if (!started_.insert(rank).second) add("start-up", fmt::format("two processes are rank {}", rank));
       ucft_comm_h all = UCFT_COMM_NULL;
       if (const ucft_status_t status = ucft_comm_create(context, &all); status != UCFT_OK)
         return add("start-up", fmt::format("rank {}: {}", rank, ucft_last_error()));
@@ -317,11 +370,16 @@ class RunningJob {
     }
   }
 
+  // Its program computes, and ends without having called ucft.
+  void miss(int rank) {
+    start_up_is_hit_ = true;
+    may_be_dead_.insert(rank);
+    kernel_.wait(kernel_.now() + 80 * second);
+  }
+
   void stop_self(std::chrono::milliseconds time) {
     Process& process = Kernel::process();
-    calm_from_ = std::max(calm_from_, kernel_.now() + time.count() * millisecond);
-    kernel_.stop(process);
-    kernel_.at(kernel_.now() + time.count() * millisecond, [this, &process] { kernel_.resume(process); });
+    kernel_.stop(process, kernel_.now() + time.count() * millisecond);
     kernel_.yield(0);
   }
 
@@ -339,6 +397,7 @@ class RunningJob {
   void on_situation(std::size_t situation, std::uint64_t times) {
     if (Kernel::running() == nullptr) return;
     const int here = rank_of(Kernel::process());
+    if (here == plan_.ranks()) return;  // of another process
     bool has_stopped = false;
     for (const PlannedFault& planned : plan_.faults) {
       if (planned.what != After::a_situation || planned.situation != situation || planned.times != times) continue;
@@ -376,7 +435,7 @@ class RunningJob {
   void befall(const PlannedFault& fault) {
     if (!fault.is_of_host() && process(fault.who).life != Life::lives) return;
     ++result_.faults;
-    calm_from_ = std::max(calm_from_, kernel_.now() + length_of(fault));
+    disturbed_.push_back({kernel_.now(), kernel_.now() + length_of(fault)});
     const bool does_harm = may_harm(fault);
     if (does_harm) start_up_is_hit_ = start_up_is_hit_ || begun_ < plan_.ranks();
     switch (fault.kind) {
@@ -386,12 +445,11 @@ class RunningJob {
         if (plan_.temper.refuses_some)
           fall_silent(fault.who);  // to those without a lifeline
         else
-          proved_.try_emplace(fault.who, kernel_.now());
+          killed_.try_emplace(fault.who, kernel_.now());
         return kernel_.kill(process(fault.who));
       case Fault::stop:
         if (does_harm) fall_silent(fault.who);
-        kernel_.stop(process(fault.who));
-        return kernel_.at(kernel_.now() + fault.lasts, [this, &fault] { kernel_.resume(process(fault.who)); });
+        return kernel_.stop(process(fault.who), kernel_.now() + fault.lasts);
       case Fault::starve:
         if (does_harm) fall_silent(fault.who);
         return kernel_.starve(process(fault.who), kernel_.now() + fault.lasts);
@@ -435,12 +493,21 @@ class RunningJob {
     }
   }
 
-  // Some rank may be given up for it. A rank that gets no processor is not, on its host.
-  bool may_harm(const PlannedFault& fault) const {
+  // Some rank may be given up for it. One that gets no processor is never given up by ranks of its own host, unless it
+  // is stopped, too.
+  bool may_harm(const PlannedFault& fault) {
     const bool is_silence = fault.kind == Fault::stop || fault.kind == Fault::cut;
     const bool starves = fault.kind == Fault::starve || fault.kind == Fault::freeze;
     if (!is_silence && !starves) return true;
-    return fault.lasts > short_silence && (is_silence || plan_.hosts.back() > 0);
+    if (fault.lasts > short_silence && (is_silence || plan_.hosts.back() > 0)) return true;
+    for (int rank = 0; rank < plan_.ranks(); ++rank) {
+      const int host = plan_.hosts[static_cast<std::size_t>(rank)];
+      const Process& its = process(rank);
+      if ((fault.is_of_host() ? host : rank) == fault.who &&
+          std::max(its.stopped_until, its.starves_until) > kernel_.now())
+        return true;
+    }
+    return false;
   }
 
   // It lived until now, if nothing has befallen it before: a result that lacks it must not have come earlier.
@@ -457,24 +524,29 @@ class RunningJob {
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       if (plan_.hosts[static_cast<std::size_t>(rank)] == host) {
         fall_silent(rank);
-        if (process(rank).life != Life::has_ended) proved_.erase(rank);  // its kernel has told nobody yet
+        if (process(rank).life != Life::has_ended) killed_.erase(rank);  // its kernel has told nobody yet
       }
   }
 
   // Silent ranks may as well be alive behind a broken link, and may not know who has left. The others go on if they are
-  // more than half of those that are not proved dead, or half with the lowest (docs/failure_model.md, Partitions).
+  // more than half of those that are not proved dead, or half with the lowest (docs/failure_model.md, Partitions). A
+  // death just before may have been proved, or not.
   bool may_be_minority(int rank) const {
     const auto& calls = result_.histories[static_cast<std::size_t>(rank)].calls;
     const auto found = std::ranges::find(calls, UCFT_ERR_PARTITION, &judge::Call::status);
     if (found == calls.end() || silent_.empty()) return false;
+    const Time until_proved = plan_.temper.dying + plan_.temper.latency + second;
+    return is_minority_at(found->ended_at, 0) || is_minority_at(found->ended_at, until_proved);
+  }
+  bool is_minority_at(Time when, Time until_proved) const {
     const auto leaves = [&](int other) {
       const auto& theirs = result_.histories[static_cast<std::size_t>(other)].calls;
-      return !theirs.empty() && theirs.back().kind == judge::Kind::destroy && theirs.back().began_at <= found->ended_at;
+      return !theirs.empty() && theirs.back().kind == judge::Kind::destroy && theirs.back().began_at <= when;
     };
     int ours = 0, lost = 0;
     bool lowest_is_lost = false;
     for (int other = 0; other < plan_.ranks(); ++other) {
-      if (const auto proof = proved_.find(other); proof != proved_.end() && proof->second <= found->ended_at) continue;
+      if (const auto at = killed_.find(other); at != killed_.end() && at->second + until_proved <= when) continue;
       const bool is_lost = silent_.contains(other) || leaves(other);
       if (ours + lost == 0) lowest_is_lost = is_lost;
       (is_lost ? lost : ours) += 1;
@@ -506,12 +578,14 @@ class RunningJob {
   const JobPlan& plan_;
   Kernel kernel_;
   Gathering gathering_;
+  Launcher launcher_;
   std::vector<Gathering::Member> members_;
   std::vector<Process*> processes_;
   std::deque<PlannedFault> found_;  // those that wait for a situation, with the rank that they befall
   std::set<int> may_be_dead_;
-  std::map<int, Time> silent_, proved_;  // since when
-  Time calm_from_ = 0;                   // the last fault is over
+  std::map<int, Time> silent_, killed_;  // since when. killed_: it can be proved
+  std::vector<judge::Disturbed> disturbed_;
+  std::set<int> started_;
   int begun_ = 0;
   bool start_up_is_hit_ = false, lacks_memory_ = false;
   JobResult result_;

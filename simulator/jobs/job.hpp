@@ -28,8 +28,9 @@ struct PlannedFault {
   std::uint64_t times = 1;    // so often it must have happened, to all ranks together
   Near near = Near::any;
   Time after = 0;
-  int who = 0, other = 0;  // a rank, of a connection two; or a host; of a cut from a host to another
-  Time lasts = 0;          // of those that end
+  int who = 0;     // a rank, or a host (is_of_host)
+  int other = 0;   // the second rank of a connection, or the host that a cut leads to
+  Time lasts = 0;  // of those that end
 
   bool is_of_host() const { return kind == Fault::freeze || kind == Fault::power || kind == Fault::cut; }
 };
@@ -43,6 +44,14 @@ struct JobPlan {
   std::vector<HostClock> clocks;  // empty: all are right
   int late = -1;                  // the rank that starts so much later than the others
   Time late_by = 0;
+  bool by_launcher = false;  // ranks find each other by ucft_run's rendezvous; else by an allgather of the program
+  int missing = -1;          // the rank that never comes
+  struct Stranger {          // a process that says it is a rank, too
+    int rank;
+    bool knows_secret;
+    Time after;
+  };
+  std::vector<Stranger> strangers;
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<PlannedFault> faults;
 

@@ -149,11 +149,9 @@ void Kernel::kill(Process& process) {
   if (current_ != nullptr && &current_->process() == &process) current_->suspend();  // for good
 }
 
-void Kernel::stop(Process& process) { process.is_stopped = true; }
-
-void Kernel::resume(Process& process) {
-  process.is_stopped = false;
-  let_go_on(process);
+void Kernel::stop(Process& process, Time until) {
+  process.stopped_until = std::max(process.stopped_until, until);
+  at(until, [this, &process] { let_go_on(process); });
 }
 
 void Kernel::starve(Process& process, Time until) {

@@ -7,6 +7,7 @@
 // All that happens follows from a seed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -36,7 +37,7 @@ struct Process {
   int pid = 0, host = 0;
   std::uint64_t start_time = 0;
   Life life = Life::lives;
-  bool is_stopped = false;
+  Time stopped_until = 0;
   Time starves_until = 0;  // it wants to run, and gets no processor
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<std::unique_ptr<Fiber>> threads;
@@ -70,10 +71,10 @@ struct HostClock {
   Time at(Time now) const { return ahead + now * (million + faster) / million; }
   // The first moment at which it says so.
   Time when(Time says) const {
-    if (says == never) return never;
+    if (says - ahead > longest) return never;
     return ((says - ahead) * million + million + faster - 1) / (million + faster);
   }
-  static constexpr Time million = 1000000;
+  static constexpr Time million = 1000000, longest = 9000 * second;
 };
 
 // In order, from host to host. While the way is cut nothing arrives, and nothing is lost: as over TCP.
@@ -111,7 +112,8 @@ class Kernel {
 
   // ---- time and threads -------------------------------------------------------------------------------------------
   Time now() const { return now_; }
-  // By the clock of the host that runs now: what it says, and when it will say so, or so much more than now.
+  // Of the host that runs now. clock(): what its clock says; when_clock_says(): the virtual time at which it will say
+  // so; after(): the one at which it will have gone so much further.
   Time clock() const { return host_clock().at(now_); }
   Time when_clock_says(Time time) const { return host_clock().when(time); }
   Time after(Time by_clock) const { return when_clock_says(clock() + by_clock); }
@@ -135,8 +137,8 @@ class Kernel {
   // ---- faults -----------------------------------------------------------------------------------------------------
   // No code of it runs any more. Its kernel takes it away some time later.
   void kill(Process& process);
-  void stop(Process& process);
-  void resume(Process& process);
+  // It runs no further until then.
+  void stop(Process& process, Time until);
   // It gets no processor until then.
   void starve(Process& process, Time until);
   // Of a host that loses power: nothing that it has not sent by now is sent.
@@ -176,7 +178,7 @@ class Kernel {
   HostClock host_clock() const {
     return clocks.empty() ? HostClock() : clocks.at(static_cast<std::size_t>(process().host));
   }
-  bool is_held(const Process& process) const { return process.is_stopped || process.starves_until > now_; }
+  bool is_held(const Process& process) const { return std::max(process.stopped_until, process.starves_until) > now_; }
   void let_go_on(Process& process);
   Fiber& start_thread(Process& process, std::function<void()> body, Time delay);
   void run_thread(Fiber& fiber);

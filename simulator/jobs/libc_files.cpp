@@ -101,7 +101,7 @@ std::string stat_of(const Process& process, std::uint64_t id, char state) {
 
 char state_of(const Process& process, const Fiber& thread) {
   if (process.life == Life::is_ending) return 'R';
-  if (process.is_stopped) return 'T';
+  if (process.stopped_until > Kernel::instance()->now()) return 'T';
   if (process.starves_until > Kernel::instance()->now()) return 'R';
   return thread.is_runnable || !thread.is_waiting ? 'R' : 'S';
 }

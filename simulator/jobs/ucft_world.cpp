@@ -43,6 +43,9 @@ bool is_there(const jobs::PlannedFault& fault, const JobPlan& plan) {
 JobPlan changed(JobPlan plan, const Options& options) {
   if (options.steps >= 0) plan.steps = options.steps;
   if (options.ranks > 0 && options.ranks < plan.ranks()) plan.hosts.resize(static_cast<std::size_t>(options.ranks));
+  if (plan.late >= plan.ranks()) plan.late = -1;
+  if (plan.missing >= plan.ranks()) plan.missing = -1;
+  std::erase_if(plan.strangers, [&](const JobPlan::Stranger& each) { return each.rank >= plan.ranks(); });
   std::vector<jobs::PlannedFault> left;
   for (std::size_t i = 0; i < plan.faults.size(); ++i) {
     const bool is_left_out = std::ranges::find(options.without, static_cast<int>(i)) != options.without.end();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "simulator/judge/judge.hpp"
 #include "simulator/judge/kinds.hpp"
@@ -14,9 +15,13 @@ using Rank = std::int32_t;
 
 inline std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
 
-inline bool is_too_long(std::int64_t from, std::int64_t to) { return to > from && to - from > longest_wait_ns; }
-inline std::string in_seconds(std::int64_t from, std::int64_t to) {
-  return std::to_string((to - from) / 1'000'000'000) + " s when all was there";
+// Of a wait that ended then, for things that all were there from that time on. Empty: it was not too long.
+inline std::string how_late(std::int64_t from, std::int64_t to, const std::vector<Disturbed>* disturbed) {
+  if (disturbed == nullptr) return {};
+  for (const Disturbed& each : *disturbed)
+    if (each.from <= to) from = std::max(from, each.until);
+  if (to <= from || to - from <= longest_wait_ns) return {};
+  return "it took " + std::to_string((to - from) / 1'000'000'000) + " s when all was there";
 }
 
 // The end of a rank.
@@ -48,6 +53,24 @@ inline std::int64_t leaves_at(const RankHistory& history, const std::string& com
 inline bool has_left(const RankHistory& history, const std::string& communicator, std::int64_t by) {
   const std::int64_t leaves = leaves_at(history, communicator);
   return leaves != INT64_MAX && leaves <= by;
+}
+
+// Between hosts, where ranks of a host are one process: the ranks of its host that stayed when it left have died, and
+// none left behind them. So nobody may have been there to tell the others what it knew. When the last of them died; -1:
+// it is not so.
+inline std::int64_t lost_with_its_host_at(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
+                                          const std::vector<std::int32_t>& members, Rank rank,
+                                          const std::string& communicator) {
+  if (!fates[at(rank)].survives || !job[at(rank)].reads_memory) return -1;
+  std::int64_t last_to_leave = 0, last_to_die = -1;
+  for (const std::int32_t other : members) {
+    if (other < 0 || job[at(other)].host != job[at(rank)].host) continue;
+    if (fates[at(other)].survives)
+      last_to_leave = std::max(last_to_leave, leaves_at(job[at(other)], communicator));
+    else
+      last_to_die = std::max(last_to_die, fates[at(other)].last_at);
+  }
+  return last_to_die > last_to_leave ? last_to_die : -1;
 }
 
 }  // namespace ucft::judge

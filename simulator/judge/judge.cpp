@@ -35,12 +35,12 @@ const Block* given_to(const Call& giver, Rank to) {
 class Collective {
  public:
   Collective(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, bool may_lack_memory,
-             std::int64_t calm_from, const Communicator& on, const Instance& instance,
+             const std::vector<Disturbed>* disturbed, const Communicator& on, const Instance& instance,
              std::vector<Violation>& violations)
       : job_(job),
         fates_(fates),
         may_lack_memory_(may_lack_memory),
-        calm_from_(calm_from),
+        disturbed_(disturbed),
         on_(on),
         instance_(instance),
         first_(*instance.any()),
@@ -74,23 +74,26 @@ class Collective {
   const Call* call_of(Rank rank) const { return instance_.calls[at(rank)]; }
   bool is_known(Rank rank) const { return on_.members[at(rank)] >= 0; }
   const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
+  bool is_lost_by(Rank rank, std::int64_t until) const {
+    return lost_with_its_host_at(job_, fates_, on_.members, on_.members[at(rank)], on_.name) <= until;
+  }
   bool lacks_memory(Rank rank) const { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; }
   bool survives(Rank rank) const {
     return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank);
   }
-  // Between hosts: the ranks of its host that stayed when it left have died, and none left behind them. So nobody may
-  // have been there to tell the others what it knew.
+  // And another host may not have had all that it needs for this call. Of quorums a rank tells the others by itself.
   bool is_lost_with_its_host(Rank rank) const {
-    if (on_.reads_memory || !fate_of_member(rank).survives) return false;
-    std::int64_t last_to_leave = 0, last_to_die = -1;
-    for (const std::int32_t other : on_.members) {
-      if (other < 0 || job_[at(other)].host != job_[at(on_.members[at(rank)])].host) continue;
-      if (fates_[at(other)].survives)
-        last_to_leave = std::max(last_to_leave, leaves_at(job_[at(other)], on_.name));
-      else
-        last_to_die = std::max(last_to_die, fates_[at(other)].last_at);
+    if (on_.reads_memory || is_quorum()) return false;
+    const Rank in_job = on_.members[at(rank)];
+    const std::int64_t died_at = lost_with_its_host_at(job_, fates_, on_.members, in_job, on_.name);
+    if (died_at < 0) return false;
+    for (Rank other = 0; other < on_.size(); ++other) {
+      const Rank there = on_.members[at(other)];
+      if (there < 0 || job_[at(there)].host == job_[at(in_job)].host || !fates_[at(there)].survives) continue;
+      const Call* const call = call_of(other);
+      if (call != nullptr && (!call->has_ended() || call->ended_at >= died_at)) return true;
     }
-    return last_to_die > last_to_leave;
+    return false;
   }
   Rank f() const { return first_.f >= 0 ? first_.f : job_.front().f; }
   bool is_quorum() const { return first_.kind == Kind::quorum; }
@@ -176,7 +179,7 @@ class Collective {
       }
       const Fate& fate = fate_of_member(rank);
       const bool has_failed = survives(rank)                ? left_in_silence(rank, until)
-                              : is_lost_with_its_host(rank) ? has_left_by(rank, until)
+                              : is_lost_with_its_host(rank) ? is_lost_by(rank, until)
                                                             : fate.out_at >= 0 || fate.last_at <= until;
       const Rank host = job_[at(on_.members[at(rank)])].host;
       if (has_failed)
@@ -458,17 +461,18 @@ class Collective {
   }
 
   void judge_time() {
-    std::int64_t last = calm_from_;
-    for (const Rank rank : survivors_) last = std::max(last, call_of(rank)->began_at);
+    std::int64_t from = 0;
+    for (const Rank rank : survivors_) from = std::max(from, call_of(rank)->began_at);
+    for (const Rank rank : absent_) from = std::max(from, leaves_at(job_[at(on_.members[at(rank)])], on_.name));
     for (const Rank rank : survivors_)
-      if (is_too_long(last, call_of(rank)->ended_at))
-        violate("time", rank, "it took " + in_seconds(last, call_of(rank)->ended_at));
+      if (const std::string late = how_late(from, call_of(rank)->ended_at, disturbed_); !late.empty())
+        violate("time", rank, late);
   }
 
   const std::vector<RankHistory>& job_;
   const std::vector<Fate>& fates_;
   const bool may_lack_memory_;
-  const std::int64_t calm_from_;
+  const std::vector<Disturbed>* const disturbed_;
   const Communicator& on_;
   const Instance& instance_;
   const Call& first_;
@@ -479,7 +483,7 @@ class Collective {
 }  // namespace
 
 std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<Rank>& may_be_dead,
-                             bool may_lack_memory, std::int64_t calm_from) {
+                             bool may_lack_memory, const std::vector<Disturbed>* disturbed) {
   std::vector<Violation> violations;
   std::vector<Fate> fates;
   for (const RankHistory& each : job) {
@@ -496,15 +500,19 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
              (last == nullptr ? std::string()
                               : std::string("; its last call: ") + name_of(last->kind) + " of " + last->communicator)});
   }
+  std::vector<Rank> ranks;
+  for (const RankHistory& each : job) ranks.push_back(each.rank);
   std::vector<bool> survived;
-  for (const Fate& each : fates) survived.push_back(each.survives && !each.may_be_dead);
+  for (const Rank each : ranks)
+    survived.push_back(fates[at(each)].survives && !fates[at(each)].may_be_dead &&
+                       lost_with_its_host_at(job, fates, ranks, each, "all") < 0);
   const std::map<std::string, Communicator> all = communicators_of(job, survived);
   for (const auto& [name, each] : all)
     for (const auto* instances : {&each.collectives, &each.quorums})
       for (const Instance& instance : *instances)
         if (instance.any() != nullptr)
-          Collective(job, fates, may_lack_memory, calm_from, each, instance, violations).judge();
-  judge_messages(job, fates, calm_from, all, violations);
+          Collective(job, fates, may_lack_memory, disturbed, each, instance, violations).judge();
+  judge_messages(job, fates, disturbed, all, violations);
   return violations;
 }
 

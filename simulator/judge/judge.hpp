@@ -12,7 +12,8 @@
 //   uniform       what a rank had returned that died, the survivors return: in shared memory, and where asked for
 //   quorum        an allreduce with a quorum has so many contributors, and a rank that is late is told so
 //   order         no rank leaves a barrier, or has a sum, before each survivor entered
-//   time          where nothing befalls the ranks any more, a call that all have begun ends within longest_wait_ns
+//   time          a collective, or a receive that gets a message, ends within longest_wait_ns once all have begun it,
+//                 and nothing befalls a rank any more that may have to do with it
 // of communicators their members, and of messages that each is received once, in order, as it was sent. Of a call that
 // differs on purpose it checks that all end, and what an error may write.
 //
@@ -32,13 +33,17 @@ struct Violation {
   std::string text;  // the call, the rank, and the promise that was broken
 };
 
+// When something befell ranks, by the clock of the histories.
+struct Disturbed {
+  std::int64_t from, until;
+};
+
 // job: read_job(), or made by a world; each rank's calls in the order in which they began. may_be_dead: ranks that were
 // killed, stopped or cut off, or ran short. Another rank that has no end breaks "ends", and one that is out
-// breaks "status". may_lack_memory: some rank did, so a call may end with UCFT_ERR_NO_MEMORY. calm_from: when the last
-// fault was over, by the clock of the histories. INT64_MAX: not known, or the machine has other work, so nothing is
-// said about time.
+// breaks "status". may_lack_memory: some rank did, so a call may end with UCFT_ERR_NO_MEMORY. disturbed: nullptr if it
+// is not known, or the machine has other work: then nothing is said about time.
 std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vector<std::int32_t>& may_be_dead,
-                             bool may_lack_memory = false, std::int64_t calm_from = INT64_MAX);
+                             bool may_lack_memory = false, const std::vector<Disturbed>* disturbed = nullptr);
 
 // Some five times UCFT_SUSPECT_AFTER, by its default, and a second.
 constexpr std::int64_t longest_wait_ns = 6'000'000'000;

@@ -17,9 +17,9 @@ struct Stream {
 
 class Messages {
  public:
-  Messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, std::int64_t calm_from,
+  Messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, const std::vector<Disturbed>* disturbed,
            const std::map<std::string, Communicator>& all, std::vector<Violation>& violations)
-      : job_(job), fates_(fates), calm_from_(calm_from), all_(all), violations_(violations) {
+      : job_(job), fates_(fates), disturbed_(disturbed), all_(all), violations_(violations) {
     for (const RankHistory& each : job)
       for (const Call& call : each.calls)
         if (call.kind == Kind::send || call.kind == Kind::receive) take(each, call);
@@ -79,15 +79,16 @@ class Messages {
       if (next == sent.size()) return violate(*each, "messages", "it was never sent, or twice received");
       if (is_whole && next > first) return violate(*each, "messages", "messages before it are lost");
       if (sent[next]->began_at > each->ended_at) violate(*each, "order", "it came before it was sent");
-      const std::int64_t last = std::max({calm_from_, sent[next]->began_at, each->began_at});
-      if (is_too_long(last, each->ended_at)) violate(*each, "time", "it took " + in_seconds(last, each->ended_at));
+      const std::int64_t from = std::max(sent[next]->began_at, each->began_at);
+      if (const std::string late = how_late(from, each->ended_at, disturbed_); !late.empty())
+        violate(*each, "time", late);
       ++next;
     }
   }
 
   const std::vector<RankHistory>& job_;
   const std::vector<Fate>& fates_;
-  const std::int64_t calm_from_;
+  const std::vector<Disturbed>* const disturbed_;
   const std::map<std::string, Communicator>& all_;
   std::vector<Violation>& violations_;
   std::map<Stream, std::vector<const Call*>> sent_, received_;
@@ -95,9 +96,10 @@ class Messages {
 
 }  // namespace
 
-void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, std::int64_t calm_from,
-                    const std::map<std::string, Communicator>& all, std::vector<Violation>& violations) {
-  Messages(job, fates, calm_from, all, violations).judge();
+void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
+                    const std::vector<Disturbed>* disturbed, const std::map<std::string, Communicator>& all,
+                    std::vector<Violation>& violations) {
+  Messages(job, fates, disturbed, all, violations).judge();
 }
 
 }  // namespace ucft::judge

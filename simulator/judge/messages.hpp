@@ -10,8 +10,9 @@
 
 namespace ucft::judge {
 
-// all: the communicators by name. calm_from: as judge() has it.
-void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, std::int64_t calm_from,
-                    const std::map<std::string, Communicator>& all, std::vector<Violation>& violations);
+// all: the communicators by name. disturbed: as judge() has it.
+void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
+                    const std::vector<Disturbed>* disturbed, const std::map<std::string, Communicator>& all,
+                    std::vector<Violation>& violations);
 
 }  // namespace ucft::judge

@@ -547,7 +547,10 @@ TEST(Judge, ARankIsLostWithItsHostIfThoseThatStayedDie) {
     job.of(0).got = {block({1})};
     job.of(0).contributors = 1;
     job.of(0).missing = {1, 2};
-    for (RankHistory& each : job.ranks) each.host = each.rank > 0 || reads_memory ? 1 : 0;
+    for (RankHistory& each : job.ranks) {
+      each.host = each.rank > 0 || reads_memory ? 1 : 0;
+      each.reads_memory = true;
+    }
     job.kill();
     job.ranks[2].last_at = dies_at;
     Call leaves;
@@ -559,8 +562,8 @@ TEST(Judge, ARankIsLostWithItsHostIfThoseThatStayedDie) {
     return rules_of(job);
   };
   EXPECT_EQ(rules(200, 300, false), "");
-  EXPECT_NE(rules(300, 200, false), "");
-  EXPECT_NE(rules(200, 300, true), "");
+  EXPECT_NE(rules(300, 200, false), "") << "it outlived the other";
+  EXPECT_NE(rules(200, 300, true), "") << "its memory outlives it";
 }
 
 // Also of a rank that does not live to the end.
@@ -580,9 +583,10 @@ TEST(Judge, ARankIsInItsOwnResult) {
 
 // From the last post on, or from the end of the last fault.
 TEST(Judge, AWaitIsNotLongWhenAllIsThere) {
-  const auto rules = [](const Job& job, std::int64_t calm_from) {
+  const auto rules = [](const Job& job, std::int64_t from, std::int64_t until) {
+    const std::vector<Disturbed> disturbed{{from, until}};
     std::string text;
-    for (const Violation& each : judge(job.ranks, {}, false, calm_from)) text += each.rule + " ";
+    for (const Violation& each : judge(job.ranks, {}, false, &disturbed)) text += each.rule + " ";
     return text;
   };
   Job job;
@@ -592,13 +596,15 @@ TEST(Judge, AWaitIsNotLongWhenAllIsThere) {
     Job late = job;
     Call& slow = late.ranks[1].calls[call];
     slow.ended_at = slow.began_at + longest_wait_ns;
-    EXPECT_EQ(rules(late, 0), "");
-    EXPECT_EQ(rules(late, INT64_MAX), "");
+    EXPECT_EQ(rules(late, 0, 0), "");
     ++slow.ended_at;
-    EXPECT_EQ(rules(late, 0), "time ");
-    EXPECT_EQ(rules(late, slow.began_at + 1), "");
+    EXPECT_EQ(rules(late, 0, 0), "time ");
+    EXPECT_EQ(rules_of(late), "") << "nothing is known of time";
+    EXPECT_EQ(rules(late, 0, slow.began_at + 1), "");
+    EXPECT_EQ(rules(late, slow.ended_at, INT64_MAX), "");
+    EXPECT_EQ(rules(late, slow.ended_at + 1, INT64_MAX), "time ") << "it came later";
     late.ranks[0].calls[call].began_at += 1;
-    EXPECT_EQ(rules(late, 0), "");
+    EXPECT_EQ(rules(late, 0, 0), "");
   }
 }
 

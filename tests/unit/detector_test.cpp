@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -520,6 +521,24 @@ TEST(ProcessWatch, TellsStoppedFromSleepingFromRunnable) {
   EXPECT_EQ(watch.poll(), Peers{}) << "stopped is not dead";
   spinner.signal(SIGCONT);
   EXPECT_TRUE(eventually([&] { return watch.state(1) == ProcessState::runnable; }));
+}
+
+// A rank must not be taken for one that hangs because this process lacks descriptors.
+TEST(ProcessWatch, WithoutADescriptorItCannotLook) {
+  Child sleeper(sleep_for_ever);
+  ProcessWatch watch;
+  watch.add(0, sleeper.pid(), sleeper.start_time());
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(0);  // the lowest that is free
+  ASSERT_GE(next, 0);
+  ASSERT_EQ(close(next), 0);
+  const rlimit none_left{static_cast<rlim_t>(next), limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  const ProcessState seen = watch.state(0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(seen, ProcessState::unseen);
+  EXPECT_TRUE(eventually([&] { return watch.state(0) == ProcessState::sleeping; }));
 }
 
 TEST(ProcessWatch, ARunnableThreadBehindASleepingOneIsSeen) {

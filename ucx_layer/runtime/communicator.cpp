@@ -105,16 +105,21 @@ void Communicator::say_leaves(bool is_gone) {
   left_.from = engine_->leaves_from();
   for (std::int32_t rank : ranks_)
     if (rank != context_.rank() && !context_.is_gone(rank))
-      context_.transport().send_control(rank, Control::leaves_communicator, id_, word_of(left_, is_gone));
+      context_.transport().send_control(rank, Control::leaves_communicator, id_,
+                                        word_of(left_, is_gone, letters_to(rank_of(rank))));
   context_.transport().ring_doorbells();
 }
 
-void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone) {
+std::uint32_t Communicator::letters_to(Rank rank) const {
+  return quorum_ == nullptr ? 0 : static_cast<std::uint32_t>(quorum_->sent_to(rank));
+}
+
+void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone, std::uint32_t letters) {
   const std::int32_t rank = rank_of(leaver);
   if (rank < 0 || context_.excluded()) return;
   note_gossip_leaver({rank, left.gossip_from});
   has_more_ = true;
-  note_gone(rank, true);
+  note_gone(rank, true, letters);
   engine_->on_leaves(rank, left.from, is_gone);
 }
 
@@ -130,7 +135,8 @@ void Communicator::ask_whether_left(Rank rank) {
 
 void Communicator::answer_whether_left(std::int32_t asker) {
   if (!has_left_ || rank_of(asker) < 0 || !engine_->has_said_leave()) return;
-  context_.transport().send_control(asker, Control::leaves_communicator, id_, word_of(left_, false));
+  context_.transport().send_control(asker, Control::leaves_communicator, id_,
+                                    word_of(left_, false, letters_to(rank_of(asker))));
   context_.transport().ring_doorbells();
 }
 
@@ -220,14 +226,14 @@ void Communicator::note_all_gone() {
   context_.communicators().note_messages(*this);
   for (std::int32_t rank = 0; rank < size(); ++rank)
     if (context_.is_gone(context_rank(rank))) note_gone(rank, !context_.has_failed(context_rank(rank)));
-  for (const Rank rank : std::vector<Rank>(leavers_)) note_gone(rank, true);
+  for (const auto& [rank, letters] : std::vector<HasLeft>(leavers_)) note_gone(rank, true, letters);
 }
 
-// It sends nothing more here, and what it has sent, and can come, has come.
-void Communicator::note_gone(Rank rank, bool has_left) {
-  if (has_left && !has_said_that_it_leaves(rank)) leavers_.push_back(rank);
+// It sends nothing more here. All that it has sent, and can come, has come; of letters of quorums it has sent so many.
+void Communicator::note_gone(Rank rank, bool has_left, std::uint32_t letters) {
+  if (has_left && !has_said_that_it_leaves(rank)) leavers_.push_back({rank, letters});
   if (point_to_point_ != nullptr && !point_to_point_->is_gone(rank)) point_to_point_->on_gone(rank, has_left);
-  if (quorum_ != nullptr) quorum_->on_gone(rank);
+  if (quorum_ != nullptr) quorum_->on_gone(rank, letters);
 }
 
 // On a host a rank that has left says so in its memory alone. Its messages are in this rank's memory by then.

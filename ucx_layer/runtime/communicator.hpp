@@ -66,7 +66,8 @@ class Communicator {
   // No rank of this host reads the memory of this one any more.
   bool end() { return engine_->end(); }
   // A rank has said so. is_gone: it doesn't answer any more, either.
-  void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone);
+  // letters: of quorums, that it has sent to this rank. The word may have overtaken some.
+  void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone, std::uint32_t letters);
   void on_let_go(std::int32_t context_rank);
   // A rank that this one has no connection with does not say by itself that it has left.
   void ask_whether_left(Rank rank);
@@ -155,7 +156,11 @@ class Communicator {
   std::unique_ptr<GossipDriver> gossip_;
   std::unique_ptr<PointToPointDriver> point_to_point_;
   std::unique_ptr<QuorumDriver> quorum_;
-  std::vector<Rank> leavers_;  // those that have said so, or whose memory does
+  struct HasLeft {
+    Rank rank;
+    std::uint32_t letters;  // of quorums, that it has sent to this rank
+  };
+  std::vector<HasLeft> leavers_;  // those that have said so, or whose memory does
   std::uint32_t letter_turns_ = 0;
   std::vector<Rank> gossip_hosts_;
   LastTwo<Request> blocking_;
@@ -168,9 +173,12 @@ class Communicator {
   };
   void note_gossip_leaver(const GossipLeaver& leaver);
   void note_gossip_leavers();
-  void note_gone(Rank rank, bool has_left);
+  std::uint32_t letters_to(Rank rank) const;
+  void note_gone(Rank rank, bool has_left, std::uint32_t letters = 0);
   void note_all_gone();
-  bool has_said_that_it_leaves(Rank rank) const { return std::ranges::find(leavers_, rank) != leavers_.end(); }
+  bool has_said_that_it_leaves(Rank rank) const {
+    return std::ranges::find(leavers_, rank, &HasLeft::rank) != leavers_.end();
+  }
   void note_left_on_host();
   std::vector<GossipLeaver> gossip_leavers_;  // that may take part in some gossip operation yet
   std::vector<Rank> gossip_left_;             // that take part in none any more
@@ -178,8 +186,8 @@ class Communicator {
 };
 
 // As it travels.
-inline ControlWord word_of(const Communicator::Left& left, bool is_gone) {
-  return {left.from, static_cast<std::int32_t>(left.gossip_from), is_gone};
+inline ControlWord word_of(const Communicator::Left& left, bool is_gone, std::uint32_t letters = 0) {
+  return {left.from, static_cast<std::int32_t>(left.gossip_from), is_gone, letters};
 }
 
 }  // namespace ucft::detail

@@ -219,7 +219,7 @@ void Communicators::on_control(const WireHeader& header) {
   Communicator* const communicator = find(header.communicator);
   if (communicator != nullptr && is_word)
     return communicator->on_leaves(rank, {header.operation, static_cast<OperationNumber>(header.control.about)},
-                                   (header.flags & 1) != 0);
+                                   (header.flags & 1) != 0, header.control.letters);
   if (communicator != nullptr && control == Control::lets_go) return communicator->on_let_go(rank);
   if (communicator != nullptr) return communicator->answer_whether_left(rank);
   if (is_future(header.communicator)) {

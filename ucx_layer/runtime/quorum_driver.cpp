@@ -72,6 +72,7 @@ void QuorumDriver::on_message(const WireHeader& header, const Message& message) 
     line.early.erase(next);
   }
   flush();
+  if (line.taken >= line.last) on_gone(letter.peer);
 }
 
 QuorumDriver::~QuorumDriver() {
@@ -83,8 +84,14 @@ void QuorumDriver::release_early(Line& line) {
   line.early.clear();
 }
 
-void QuorumDriver::on_gone(Rank rank) {
-  release_early(lines_[static_cast<std::size_t>(rank)]);
+void QuorumDriver::on_gone(Rank rank, std::uint32_t letters) {
+  Line& line = lines_[static_cast<std::size_t>(rank)];
+  if (line.taken < letters && !value_.is_gone(rank) &&
+      UCFT_SOMETIMES("the word of a leaver overtakes letters of its quorums")) {
+    line.last = letters;
+    return;
+  }
+  release_early(line);
   tell_time();
   [[maybe_unused]] const DefaultRounding rounding;
   value_.on_gone(rank);
@@ -139,24 +146,34 @@ void QuorumDriver::flush() {
   }
   value_.letters().clear();
   if (has_letters) transport.ring_doorbells();
-  for (const Quorum::Completion& each : value_.completions()) complete(each);
+  bool is_out = false;
+  for (const Quorum::Completion& each : value_.completions()) is_out |= !complete(each);
   value_.completions().clear();
+  if (is_out && UCFT_SOMETIMES("a quorum that takes this rank for dead comes to it")) context.exclude_self();
 }
 
-void QuorumDriver::complete(const Quorum::Completion& completion) {
+// False: the others have taken this rank for dead. It is their result: this rank is to learn that it is out.
+bool QuorumDriver::complete(const Quorum::Completion& completion) {
   auto& request = *static_cast<Request*>(completion.id);
+  Buffers& buffers = communicator_.context().transport().buffers();
+  if (completion.result && !quorum_body::is_in(buffers, completion.result, communicator_.rank()) &&
+      quorum_body::was_gone(buffers, completion.result, communicator_.size(), communicator_.rank())) {
+    buffers.release(completion.result);
+    return false;
+  }
   request.missing.clear();
   request.quorum->late.clear();
   request.attempts = 1;
   request.culprit = no_rank;
   if (completion.result) {
     take(request, completion.result);
-    communicator_.context().transport().buffers().release(completion.result);
+    buffers.release(completion.result);
   } else {
     request.give_up(UCFT_ERR_LATE);
     request.quorum->is_late = true;
   }
   end(request);
+  return true;
 }
 
 void QuorumDriver::take(Request& request, Slice result) {

@@ -34,7 +34,9 @@ class QuorumDriver {
   // request: until it is complete, which it may be at once.
   ucft_status_t post(Request& request);
   void on_message(const WireHeader& header, const Message& message);
-  void on_gone(Rank rank);
+  // letters: so many of it in all will have come; those that lack are waited for. A rank that has failed: 0.
+  void on_gone(Rank rank, std::uint32_t letters = 0);
+  std::uint64_t sent_to(Rank rank) const { return lines_[static_cast<std::size_t>(rank)].sent; }
   bool on_turn();  // true if anything was done
   bool wants_turn() const {
     return has_pending() || value_.wants_time() || value_.is_recovering() || value_.holds_posts();
@@ -50,13 +52,14 @@ class QuorumDriver {
   // Letters of one rank to another are numbered, as one may overtake another on its way.
   struct Line {
     std::uint64_t sent = 0, taken = 0;
+    std::uint64_t last = UINT64_MAX;                // of a rank that leaves: so many in all
     std::map<std::uint64_t, QuorumLetter> early{};  // one reference to each body
   };
 
   void release_early(Line& line);
   void tell_time();
   void flush();
-  void complete(const Quorum::Completion& completion);
+  bool complete(const Quorum::Completion& completion);
   void take(Request& request, Slice result);
   void end(Request& request);
 

@@ -19,7 +19,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 12;
+inline constexpr std::uint8_t wire_version = 13;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
@@ -28,8 +28,8 @@ enum class Control : std::uint8_t {
   leave =
       17,  // the sender has left the job: it is not failed; flags: 1 if all that live knew before that it was about to
   leaves_communicator =
-      18,  // the sender posts nothing there from `operation` on, and no gossip operation from `about` on; flags: 1 if
-           // it answers nothing there any more, either
+      18,  // the sender posts nothing there from `operation` on, and no gossip operation from `about` on, and has sent
+           // so many letters of quorums; flags: 1 if it answers nothing there any more, either
   excluded = 19,       // you were declared dead
   failed = 20,         // context rank `about` has failed; flags: 1 if that is proved, 0 if it was only silent
   lets_go = 21,        // the sender needs nothing more of this rank in the communicator
@@ -44,6 +44,7 @@ struct ControlWord {
   std::uint64_t operation = 0;
   std::int32_t about = 0;
   bool flag = false;  // MessageFlags' first
+  std::uint32_t letters = 0;
 };
 
 // A message of a gossip operation (GossipMessage), of sends and receives (Letter), or of quorum allreduces
@@ -97,7 +98,8 @@ struct WireHeader {
   };
   struct OfControl {
     std::int32_t about;  // see Control
-    std::uint32_t unused[3];
+    std::uint32_t letters;
+    std::uint32_t unused[2];
   };
 
   std::uint32_t cookie;

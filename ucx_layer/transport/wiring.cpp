@@ -179,6 +179,7 @@ void Wiring::send_control(int peer, Control control, std::uint32_t communicator,
   message.header.sender = setup_.me;
   message.header.operation = word.operation;
   message.header.control.about = word.about;
+  message.header.control.letters = word.letters;
   message.header.flags = word.flag;
   hand_over(peer, message);
 }
