@@ -27,6 +27,7 @@ class Messages {
 
   void judge() {
     for (const auto& [stream, received] : received_) judge(stream, received);
+    for (const auto& [stream, failed] : failed_) judge_lost(stream, *failed);
   }
 
  private:
@@ -40,6 +41,8 @@ class Messages {
     if (lives && call.has_ended() && call.status != UCFT_OK && call.status != UCFT_ERR_PEER_FAILED)
       violate(call, "status", "status " + std::to_string(call.status));
     if (call.status != UCFT_ERR_PEER_FAILED) return;
+    if (!is_send && lives && call.root >= 0)
+      failed_.try_emplace({call.communicator, call.root, call.rank, call.tag}, &call);
     const Rank peer = is_send ? call.root : call.source;
     if (peer < 0 || peer >= all_.at(call.communicator).size() || (call.root >= 0 && peer != call.root))
       return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(peer));
@@ -86,12 +89,22 @@ class Messages {
     }
   }
 
+  // A rank that left in order had sent them: they come before it is said that it has left.
+  void judge_lost(const Stream& stream, const Call& failed) {
+    const Rank in_job = all_.at(stream.communicator).members[at(stream.from)];
+    if (in_job < 0 || !fates_[at(in_job)].survives || fates_[at(in_job)].may_be_dead) return;
+    const auto sent = std::ranges::count(sent_[stream], UCFT_OK, &Call::status);
+    if (sent > static_cast<std::ptrdiff_t>(received_[stream].size()))
+      violate(failed, "messages", "PEER_FAILED, and a message before it is lost");
+  }
+
   const std::vector<RankHistory>& job_;
   const std::vector<Fate>& fates_;
   const std::vector<Disturbed>* const disturbed_;
   const std::map<std::string, Communicator>& all_;
   std::vector<Violation>& violations_;
   std::map<Stream, std::vector<const Call*>> sent_, received_;
+  std::map<Stream, const Call*> failed_;  // the first receive of it that did
 };
 
 }  // namespace

@@ -566,6 +566,24 @@ TEST(Judge, ARankIsLostWithItsHostIfThoseThatStayedDie) {
   EXPECT_NE(rules(200, 300, true), "") << "its memory outlives it";
 }
 
+// Rank 0 has sent two, and leaves.
+TEST(Judge, MessagesOfALeaverComeBeforeItIsSaidThatItHasLeft) {
+  Job job;
+  job.add_messages();
+  Call leaves;
+  leaves.kind = Kind::destroy;
+  leaves.began_at = job.of(0).ended_at;
+  leaves.ended_at = leaves.began_at + 10;
+  job.ranks[0].calls.push_back(leaves);
+  Call& last = job.of(1);
+  last.ended_at = leaves.ended_at + 10;
+  EXPECT_EQ(rules_of(job), "");
+  last.status = UCFT_ERR_PEER_FAILED;
+  last.got = {block({})};
+  EXPECT_EQ(rules_of(job), "messages");
+  EXPECT_TRUE(judge(job.ranks, {0}).empty()) << "it may have been silent";
+}
+
 // Also of a rank that does not live to the end.
 TEST(Judge, ARankIsInItsOwnResult) {
   Job job;

@@ -110,11 +110,12 @@ void Communicator::say_leaves(bool is_gone) {
   context_.transport().ring_doorbells();
 }
 
-std::uint32_t Communicator::letters_to(Rank rank) const {
-  return quorum_ == nullptr ? 0 : static_cast<std::uint32_t>(quorum_->sent_to(rank));
+LettersSent Communicator::letters_to(Rank rank) const {
+  return {point_to_point_ == nullptr ? 0 : point_to_point_->sent_to(rank),
+          quorum_ == nullptr ? 0 : static_cast<std::uint32_t>(quorum_->sent_to(rank))};
 }
 
-void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone, std::uint32_t letters) {
+void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone, LettersSent letters) {
   const std::int32_t rank = rank_of(leaver);
   if (rank < 0 || context_.excluded()) return;
   note_gossip_leaver({rank, left.gossip_from});
@@ -229,11 +230,12 @@ void Communicator::note_all_gone() {
   for (const auto& [rank, letters] : std::vector<HasLeft>(leavers_)) note_gone(rank, true, letters);
 }
 
-// It sends nothing more here. All that it has sent, and can come, has come; of letters of quorums it has sent so many.
-void Communicator::note_gone(Rank rank, bool has_left, std::uint32_t letters) {
+// It sends nothing more here. All that it has sent, and can come, has come, but letters: it has sent so many.
+void Communicator::note_gone(Rank rank, bool has_left, LettersSent letters) {
   if (has_left && !has_said_that_it_leaves(rank)) leavers_.push_back({rank, letters});
-  if (point_to_point_ != nullptr && !point_to_point_->is_gone(rank)) point_to_point_->on_gone(rank, has_left);
-  if (quorum_ != nullptr) quorum_->on_gone(rank, letters);
+  if (point_to_point_ != nullptr && !point_to_point_->is_gone(rank))
+    point_to_point_->on_gone(rank, has_left, letters.messages);
+  if (quorum_ != nullptr) quorum_->on_gone(rank, letters.quorums);
 }
 
 // On a host a rank that has left says so in its memory alone. Its messages are in this rank's memory by then.

@@ -66,8 +66,8 @@ class Communicator {
   // No rank of this host reads the memory of this one any more.
   bool end() { return engine_->end(); }
   // A rank has said so. is_gone: it doesn't answer any more, either.
-  // letters: of quorums, that it has sent to this rank. The word may have overtaken some.
-  void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone, std::uint32_t letters);
+  // letters: to this rank. The word may have overtaken some.
+  void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone, LettersSent letters);
   void on_let_go(std::int32_t context_rank);
   // A rank that this one has no connection with does not say by itself that it has left.
   void ask_whether_left(Rank rank);
@@ -158,7 +158,7 @@ class Communicator {
   std::unique_ptr<QuorumDriver> quorum_;
   struct HasLeft {
     Rank rank;
-    std::uint32_t letters;  // of quorums, that it has sent to this rank
+    LettersSent letters;  // to this rank
   };
   std::vector<HasLeft> leavers_;  // those that have said so, or whose memory does
   std::uint32_t letter_turns_ = 0;
@@ -173,8 +173,8 @@ class Communicator {
   };
   void note_gossip_leaver(const GossipLeaver& leaver);
   void note_gossip_leavers();
-  std::uint32_t letters_to(Rank rank) const;
-  void note_gone(Rank rank, bool has_left, std::uint32_t letters = 0);
+  LettersSent letters_to(Rank rank) const;
+  void note_gone(Rank rank, bool has_left, LettersSent letters = {});
   void note_all_gone();
   bool has_said_that_it_leaves(Rank rank) const {
     return std::ranges::find(leavers_, rank, &HasLeft::rank) != leavers_.end();
@@ -186,7 +186,7 @@ class Communicator {
 };
 
 // As it travels.
-inline ControlWord word_of(const Communicator::Left& left, bool is_gone, std::uint32_t letters = 0) {
+inline ControlWord word_of(const Communicator::Left& left, bool is_gone, LettersSent letters = {}) {
   return {left.from, static_cast<std::int32_t>(left.gossip_from), is_gone, letters};
 }
 

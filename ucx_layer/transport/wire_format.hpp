@@ -29,7 +29,7 @@ enum class Control : std::uint8_t {
       17,  // the sender has left the job: it is not failed; flags: 1 if all that live knew before that it was about to
   leaves_communicator =
       18,  // the sender posts nothing there from `operation` on, and no gossip operation from `about` on, and has sent
-           // so many letters of quorums; flags: 1 if it answers nothing there any more, either
+           // so many letters to this rank; flags: 1 if it answers nothing there any more, either
   excluded = 19,       // you were declared dead
   failed = 20,         // context rank `about` has failed; flags: 1 if that is proved, 0 if it was only silent
   lets_go = 21,        // the sender needs nothing more of this rank in the communicator
@@ -39,12 +39,17 @@ enum class Control : std::uint8_t {
   has_left = 25,       // a question: has this rank left the communicator? Answered if it has
 };
 
+// Of one rank to another, in a communicator: letters of sends and receives, and of quorums.
+struct LettersSent {
+  std::uint32_t messages, quorums;
+};
+
 // The fields of a control message, if it has any.
 struct ControlWord {
   std::uint64_t operation = 0;
   std::int32_t about = 0;
   bool flag = false;  // MessageFlags' first
-  std::uint32_t letters = 0;
+  LettersSent letters{};
 };
 
 // A message of a gossip operation (GossipMessage), of sends and receives (Letter), or of quorum allreduces
@@ -98,8 +103,8 @@ struct WireHeader {
   };
   struct OfControl {
     std::int32_t about;  // see Control
-    std::uint32_t letters;
-    std::uint32_t unused[2];
+    LettersSent letters;
+    std::uint32_t unused;
   };
 
   std::uint32_t cookie;
