@@ -312,7 +312,7 @@ int memfd_create(const char* name, unsigned flags) noexcept {
   return Kernel::running() == nullptr ? made : note_descriptor(made);
 }
 
-int fallocate(int descriptor, int mode, off_t offset, off_t bytes) noexcept {
+int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
   UCFT_REAL(fallocate);
   if (Kernel::running() != nullptr) {
     std::int64_t& left = Kernel::process().memory_left;

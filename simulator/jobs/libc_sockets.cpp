@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <set>
 
 #include "simulator/jobs/files.hpp"
@@ -257,7 +258,8 @@ int getifaddrs(ifaddrs** list) noexcept {
     UCFT_REAL(getifaddrs);
     return real_getifaddrs(list);
   }
-  auto* const made = new Interfaces{};
+  auto* const made = new (std::nothrow) Interfaces{};
+  if (made == nullptr) return errno = ENOMEM, -1;
   const char* const names[] = {"lo", "eth0"};
   const std::uint32_t addresses[] = {htonl(INADDR_LOOPBACK), address_of(Kernel::process().host)};
   for (int i = 0; i < 2; ++i) {
