@@ -117,12 +117,13 @@ def _remove(folder):
 
 
 def _lives(pid):
-    """One that has been killed, and that the launcher has yet to reap, does not."""
+    """One that has been killed does not: whether the launcher has yet to reap it, or its kernel to take its memory."""
     try:
-        state = _pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        fields = _pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return False
-    return state not in "ZX"
+    is_exiting = int(fields[6]) & 4  # PF_EXITING: the others may know of its end by then
+    return fields[0] not in "ZX" and not is_exiting
 
 
 # ---- the end --------------------------------------------------------------------------------------------------------
