@@ -1,6 +1,7 @@
 #include "ucx_layer/runtime/quorum_driver.hpp"
 
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "collectives/core/sometimes.hpp"
@@ -121,7 +122,7 @@ void QuorumDriver::leave() {
   Transport& transport = context.transport();
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (transport.waiting() > 0 && !context.excluded() && std::chrono::steady_clock::now() < limit) {
-    transport.poll();
+    if (!transport.poll()) std::this_thread::yield();
     transport.ring_doorbells();
     context.look_for_departures();
   }
