@@ -79,8 +79,11 @@ void DetectorThread::stop(bool all_know) {
   poke();
   thread_.join();
   std::vector<Lifeline*> answering, silent;
-  if (out_.load(std::memory_order_acquire))  // a rank that hears only that we leave would believe that our part is done
-    for (auto& watched : watched_) watched->lifeline.say(LifelineWord::out);
+  // A rank that hears only that we leave would believe that our part is done, and that it is one of us.
+  for (auto& watched : watched_) {
+    if (watched->tell_excluded.exchange(false)) watched->lifeline.say(LifelineWord::excluded);
+    if (out_.load(std::memory_order_acquire)) watched->lifeline.say(LifelineWord::out);
+  }
   for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
   const LifelineWord word = all_know ? LifelineWord::leave : LifelineWord::leave_early;
   leave(silent, std::chrono::milliseconds(0), word);
@@ -246,14 +249,14 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
     watched.starved_until = now + 10 * setup_.options.suspect_after;
   if (news.out && UCFT_SOMETIMES("a lifeline says that its rank is out"))
     report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
+  if (news.excluded && UCFT_SOMETIMES("a lifeline says that this rank is declared dead"))
+    setup_.listener->on_excluded(watched.peer.rank);  // before it leaves, too: then its word counts
   if (news.leave) {
     UCFT_SOMETIMES("a lifeline says that its rank leaves");
     if (news.early) UCFT_SOMETIMES("a lifeline says that its rank leaves, and some may not know");
     watched.forgotten.store(true, std::memory_order_release);
     setup_.listener->on_left(watched.peer.rank, !news.early);
   }
-  if (news.excluded && UCFT_SOMETIMES("a lifeline says that this rank is declared dead"))
-    setup_.listener->on_excluded(watched.peer.rank);
   if (is_proof(watched, news, now) && UCFT_SOMETIMES("a lifeline ends with its process"))
     report(watched, Verdict::Kind::proved);
   if (news.end != Lifeline::End::lost || watched.has_left()) return;

@@ -51,13 +51,14 @@ class Afar : public testing::Test, private DetectorThread::Listener {
   void TearDown() override { detector_.reset(); }  // its thread calls us: it ends while we are still an Afar
   void on_tick() override {
     ++ticks_;
-    if (absent_for_ > 0ms) std::this_thread::sleep_for(std::exchange(absent_for_, 0ms));  // the detector's thread is
+    if (absent_for_.load() > 0ms) std::this_thread::sleep_for(absent_for_.exchange(0ms));  // the detector's thread is
     if (Clock::now() >= beats_from_.load()) peer_.say(LifelineWord::heartbeat);
   }
   void on_excluded(std::int32_t) override { ++excluded_; }
   void on_line_lost(std::int32_t) override { ++lost_; }
   void on_left(std::int32_t, bool) override {
     verdicts_at_leave_ = verdicts().size();
+    excluded_at_leave_ = excluded_.load();
     ++left_;
   }
   void on_verdict(const Verdict& verdict) override {
@@ -89,6 +90,21 @@ class Afar : public testing::Test, private DetectorThread::Listener {
     });
     return news;
   }
+  // What the peer hears of a detector that stops.
+  Lifeline::News last_words() {
+    std::thread stopping([&] { detector_->stop(); });
+    Lifeline::News all;
+    EXPECT_TRUE(eventually([&] {
+      const Lifeline::News news = peer_.listen();
+      all.out |= news.out;
+      all.excluded |= news.excluded;
+      all.leave |= news.leave;
+      return all.leave;
+    }));
+    peer_.close();
+    stopping.join();
+    return all;
+  }
   void reset_connection() {
     const linger at_once{1, 0};
     setsockopt(peer_.descriptor(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -97,11 +113,11 @@ class Afar : public testing::Test, private DetectorThread::Listener {
 
   using Kinds = std::vector<Verdict::Kind>;
   static constexpr auto suspected = Verdict::Kind::suspected, proved = Verdict::Kind::proved;
-  std::chrono::milliseconds absent_for_{};  // of the detector's thread: its first turn takes so long
+  std::atomic<std::chrono::milliseconds> absent_for_{};  // of the detector's thread: its first turn takes so long
   Lifeline peer_;
   std::atomic<Clock::time_point> beats_from_ = Clock::time_point::max();  // the peer, at each turn of our detector
   std::atomic<std::uint64_t> ticks_ = 0;
-  std::atomic<int> excluded_ = 0, left_ = 0, lost_ = 0;
+  std::atomic<int> excluded_ = 0, left_ = 0, lost_ = 0, excluded_at_leave_ = 0;
   std::atomic<std::size_t> verdicts_at_leave_ = 0;
   std::mutex mutex_;
   Kinds kinds_;
@@ -215,6 +231,27 @@ TEST_F(Afar, ThatWeAreExcludedIsHandedOn) {
   EXPECT_TRUE(eventually([&] { return excluded_ == 1; }));
 }
 
+// Once the rank is known to have left, its word does not count any more.
+TEST_F(Afar, ThatWeAreExcludedByALeaverIsHandedOnFirst) {
+  Lifeline ours = connect();
+  peer_.say(LifelineWord::excluded);
+  peer_.say(LifelineWord::leave);
+  pollfd words{ours.descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&words, 1, 30000), 1);
+  start(never, std::move(ours));
+  ASSERT_TRUE(eventually([&] { return left_ > 0; }));
+  EXPECT_EQ(excluded_at_leave_, 1);
+}
+
+TEST_F(Afar, WeSayThatARankIsExcludedAlsoIfWeLeaveAtOnce) {
+  start(never);
+  let_it_turn(2);
+  absent_for_ = 200ms;  // the detector's thread has no turn before it ends
+  let_it_turn(1);
+  detector_->tell_excluded(7);
+  EXPECT_TRUE(last_words().excluded);
+}
+
 TEST_F(Afar, WeSayThatWeAreOut) {
   start(100ms);
   detector_->declare_out();
@@ -238,17 +275,7 @@ TEST_F(Afar, WeSayThatWeAreOutAlsoIfWeLeaveAtOnce) {
   start(never);
   let_it_turn(2);  // the next heartbeat is far away
   detector_->declare_out();
-  std::thread stopping([&] { detector_->stop(); });
-  bool out = false, leave = false;
-  EXPECT_TRUE(eventually([&] {
-    const Lifeline::News news = peer_.listen();
-    out |= news.out;
-    leave |= news.leave;
-    return leave;
-  }));
-  EXPECT_TRUE(out);
-  peer_.close();
-  stopping.join();
+  EXPECT_TRUE(last_words().out);
 }
 
 TEST_F(Afar, TheDetectorSaysThatItLeaves) {
