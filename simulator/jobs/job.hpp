@@ -1,66 +1,16 @@
-// A whole job in the simulated machine, drawn by a seed: its hosts and ranks, settings, program, and what goes wrong.
+// A whole job in the simulated machine: a plan, carried out and judged.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "simulator/jobs/kernel.hpp"
+#include "simulator/jobs/plan.hpp"
 #include "simulator/judge/history.hpp"
 #include "simulator/judge/judge.hpp"
 
 namespace ucft::jobs {
-
-// starve: a rank wants to run, and gets no processor. freeze: so does a whole host, whose ranks go on one by one.
-// memory, descriptors: a rank gets no more. connection: UCX loses those of two ranks.
-enum class Fault : std::uint8_t { kill, stop, starve, freeze, power, cut, memory, descriptors, connection };
-
-// The thing that a fault waits for.
-enum class After : std::uint8_t { the_begin, all_have_begun, a_situation };
-// Of a fault that waits for a situation: whom it befalls.
-enum class Near : std::uint8_t { the_rank, the_next_on_its_host, any };
-
-struct PlannedFault {
-  Fault kind = Fault::kill;
-  After what = After::all_have_begun;
-  std::size_t situation = 0;  // (situations.hpp)
-  std::uint64_t times = 1;    // so often it must have happened, to all ranks together
-  Near near = Near::any;
-  Time after = 0;
-  int who = 0;     // a rank, or a host (is_of_host)
-  int other = 0;   // the second rank of a connection, or the host that a cut leads to
-  Time lasts = 0;  // of those that end
-
-  bool is_of_host() const { return kind == Fault::freeze || kind == Fault::power || kind == Fault::cut; }
-};
-
-struct JobPlan {
-  std::uint64_t seed = 0;
-  std::vector<int> hosts;  // of each rank
-  int steps = 50;
-  int processors = 1;  // of a host
-  Temper temper;
-  std::vector<HostClock> clocks;  // empty: all are right
-  int late = -1;                  // the rank that starts so much later than the others
-  Time late_by = 0;
-  bool by_launcher = false;  // ranks find each other by ucft_run's rendezvous; else by an allgather of the program
-  int missing = -1;          // the rank that never comes
-  struct Stranger {          // a process that says it is a rank, too
-    int rank;
-    bool knows_secret;
-    Time after;
-  };
-  std::vector<Stranger> strangers;
-  std::map<std::string, std::string, std::less<>> environment;
-  std::vector<PlannedFault> faults;
-
-  int ranks() const { return static_cast<int>(hosts.size()); }
-};
-
-JobPlan plan_of(std::uint64_t seed);
-// For people: a line each.
-std::string described(const JobPlan& plan);
 
 struct JobResult {
   std::vector<judge::RankHistory> histories;

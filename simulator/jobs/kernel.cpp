@@ -68,10 +68,6 @@ void Kernel::wake(Fiber& fiber) {
   push(now_ + some(temper.wake), fiber);
 }
 
-Fiber& Kernel::start_thread(Process& process, std::function<void()> body) {
-  return start_thread(process, std::move(body), 0);
-}
-
 Fiber& Kernel::start_thread(Process& process, std::function<void()> body, Time delay) {
   Fiber& made = *process.threads.emplace_back(
       std::make_unique<Fiber>(static_cast<std::uint64_t>(process.pid) * 1000 + ++threads_, process, std::move(body)));
@@ -149,20 +145,17 @@ void Kernel::kill(Process& process) {
   if (current_ != nullptr && &current_->process() == &process) current_->suspend();  // for good
 }
 
-void Kernel::stop(Process& process, Time until) {
-  process.stopped_until = std::max(process.stopped_until, until);
-  at(until, [this, &process] { let_go_on(process); });
-}
+void Kernel::stop(Process& process, Time until) { hold(process, process.stopped_until, until); }
 
-void Kernel::starve(Process& process, Time until) {
-  process.starves_until = std::max(process.starves_until, until);
-  at(until, [this, &process] { let_go_on(process); });
-}
+void Kernel::starve(Process& process, Time until) { hold(process, process.starves_until, until); }
 
-void Kernel::let_go_on(Process& process) {
-  if (is_held(process)) return;
-  for (const auto& [fiber, wait] : std::exchange(process.held, {}))
-    if (fiber->waits == wait) push(now_ + some(temper.wake), *fiber);
+void Kernel::hold(Process& process, Time& its_until, Time until) {
+  its_until = std::max(its_until, until);
+  at(until, [this, &process] {
+    if (is_held(process)) return;
+    for (const auto& [fiber, wait] : std::exchange(process.held, {}))
+      if (fiber->waits == wait) push(now_ + some(temper.wake), *fiber);
+  });
 }
 
 void Kernel::lose_power(int host) {

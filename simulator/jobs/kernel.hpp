@@ -127,8 +127,8 @@ class Kernel {
   // For something to happen: until it is woken (true), or that time.
   bool wait(Time until);
   void wake(Fiber& fiber);
-  Fiber& start_thread(Process& process, std::function<void()> body);
   // It runs some time after that delay.
+  Fiber& start_thread(Process& process, std::function<void()> body, Time delay = 0);
   Process& start_process(int host, std::function<void()> main, Time delay = 0);
 
   // Runs until all main threads are over, or that time. False: some are not over.
@@ -179,8 +179,7 @@ class Kernel {
     return clocks.empty() ? HostClock() : clocks.at(static_cast<std::size_t>(process().host));
   }
   bool is_held(const Process& process) const { return std::max(process.stopped_until, process.starves_until) > now_; }
-  void let_go_on(Process& process);
-  Fiber& start_thread(Process& process, std::function<void()> body, Time delay);
+  void hold(Process& process, Time& its_until, Time until);
   void run_thread(Fiber& fiber);
   void begin_to_end(Process& process);
   bool sleep_until(Time until);

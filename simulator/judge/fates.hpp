@@ -55,15 +55,24 @@ inline bool has_left(const RankHistory& history, const std::string& communicator
   return leaves != INT64_MAX && leaves <= by;
 }
 
+// Of a job, for all that judge it.
+struct Case {
+  const std::vector<RankHistory>& job;
+  std::vector<Fate> fates;
+  bool may_lack_memory;
+  const std::vector<Disturbed>* disturbed;
+};
+
 // Between hosts, where ranks of a host are one process: the ranks of its host that stayed when it left have died, and
 // none left behind them. So nobody may have been there to tell the others what it knew. When the last of them died; -1:
 // it is not so.
-inline std::int64_t lost_with_its_host_at(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
-                                          const std::vector<std::int32_t>& members, Rank rank,
+inline std::int64_t lost_with_its_host_at(const Case& judged, const std::vector<Rank>& members, Rank rank,
                                           const std::string& communicator) {
+  const std::vector<RankHistory>& job = judged.job;
+  const std::vector<Fate>& fates = judged.fates;
   if (!fates[at(rank)].survives || !job[at(rank)].reads_memory) return -1;
   std::int64_t last_to_leave = 0, last_to_die = -1;
-  for (const std::int32_t other : members) {
+  for (const Rank other : members) {
     if (other < 0 || job[at(other)].host != job[at(rank)].host) continue;
     if (fates[at(other)].survives)
       last_to_leave = std::max(last_to_leave, leaves_at(job[at(other)], communicator));

@@ -34,14 +34,15 @@ const Block* given_to(const Call& giver, Rank to) {
 
 class Collective {
  public:
-  Collective(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, bool may_lack_memory,
-             const std::vector<Disturbed>* disturbed, const Communicator& on, const Instance& instance,
-             std::vector<Violation>& violations)
-      : job_(job),
-        fates_(fates),
-        may_lack_memory_(may_lack_memory),
-        disturbed_(disturbed),
+  // lost_at: lost_with_its_host_at(), of each of its ranks.
+  Collective(const Case& judged, const Communicator& on, const std::vector<std::int64_t>& lost_at,
+             const Instance& instance, std::vector<Violation>& violations)
+      : job_(judged.job),
+        fates_(judged.fates),
+        may_lack_memory_(judged.may_lack_memory),
+        disturbed_(judged.disturbed),
         on_(on),
+        lost_at_(lost_at),
         instance_(instance),
         first_(*instance.any()),
         violations_(violations) {
@@ -74,19 +75,15 @@ class Collective {
   const Call* call_of(Rank rank) const { return instance_.calls[at(rank)]; }
   bool is_known(Rank rank) const { return on_.members[at(rank)] >= 0; }
   const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
-  bool is_lost_by(Rank rank, std::int64_t until) const {
-    return lost_with_its_host_at(job_, fates_, on_.members, on_.members[at(rank)], on_.name) <= until;
-  }
   bool lacks_memory(Rank rank) const { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; }
   bool survives(Rank rank) const {
     return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank);
   }
   // And another host may not have had all that it needs for this call. Of quorums a rank tells the others by itself.
   bool is_lost_with_its_host(Rank rank) const {
-    if (on_.reads_memory || is_quorum()) return false;
+    const std::int64_t died_at = lost_at_[at(rank)];
+    if (on_.reads_memory || is_quorum() || died_at < 0) return false;
     const Rank in_job = on_.members[at(rank)];
-    const std::int64_t died_at = lost_with_its_host_at(job_, fates_, on_.members, in_job, on_.name);
-    if (died_at < 0) return false;
     for (Rank other = 0; other < on_.size(); ++other) {
       const Rank there = on_.members[at(other)];
       if (there < 0 || job_[at(there)].host == job_[at(in_job)].host || !fates_[at(there)].survives) continue;
@@ -179,7 +176,7 @@ class Collective {
       }
       const Fate& fate = fate_of_member(rank);
       const bool has_failed = survives(rank)                ? left_in_silence(rank, until)
-                              : is_lost_with_its_host(rank) ? is_lost_by(rank, until)
+                              : is_lost_with_its_host(rank) ? lost_at_[at(rank)] <= until
                                                             : fate.out_at >= 0 || fate.last_at <= until;
       const Rank host = job_[at(on_.members[at(rank)])].host;
       if (has_failed)
@@ -474,6 +471,7 @@ class Collective {
   const bool may_lack_memory_;
   const std::vector<Disturbed>* const disturbed_;
   const Communicator& on_;
+  const std::vector<std::int64_t>& lost_at_;
   const Instance& instance_;
   const Call& first_;
   std::vector<Violation>& violations_;
@@ -502,17 +500,26 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
   }
   std::vector<Rank> ranks;
   for (const RankHistory& each : job) ranks.push_back(each.rank);
+  const Case judged{job, std::move(fates), may_lack_memory, disturbed};
+  const auto lost_of = [&](const std::vector<Rank>& members, const std::string& communicator) {
+    std::vector<std::int64_t> lost_at;
+    for (const Rank each : members)
+      lost_at.push_back(each < 0 ? -1 : lost_with_its_host_at(judged, members, each, communicator));
+    return lost_at;
+  };
   std::vector<bool> survived;
-  for (const Rank each : ranks)
-    survived.push_back(fates[at(each)].survives && !fates[at(each)].may_be_dead &&
-                       lost_with_its_host_at(job, fates, ranks, each, "all") < 0);
+  for (const std::int64_t lost_at : lost_of(ranks, "all")) {
+    const Fate& fate = judged.fates[survived.size()];
+    survived.push_back(fate.survives && !fate.may_be_dead && lost_at < 0);
+  }
   const std::map<std::string, Communicator> all = communicators_of(job, survived);
-  for (const auto& [name, each] : all)
+  for (const auto& [name, each] : all) {
+    const std::vector<std::int64_t> lost_at = lost_of(each.members, name);
     for (const auto* instances : {&each.collectives, &each.quorums})
       for (const Instance& instance : *instances)
-        if (instance.any() != nullptr)
-          Collective(job, fates, may_lack_memory, disturbed, each, instance, violations).judge();
-  judge_messages(job, fates, disturbed, all, violations);
+        if (instance.any() != nullptr) Collective(judged, each, lost_at, instance, violations).judge();
+  }
+  judge_messages(judged, all, violations);
   return violations;
 }
 

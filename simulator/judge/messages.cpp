@@ -17,10 +17,9 @@ struct Stream {
 
 class Messages {
  public:
-  Messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates, const std::vector<Disturbed>* disturbed,
-           const std::map<std::string, Communicator>& all, std::vector<Violation>& violations)
-      : job_(job), fates_(fates), disturbed_(disturbed), all_(all), violations_(violations) {
-    for (const RankHistory& each : job)
+  Messages(const Case& judged, const std::map<std::string, Communicator>& all, std::vector<Violation>& violations)
+      : job_(judged.job), fates_(judged.fates), disturbed_(judged.disturbed), all_(all), violations_(violations) {
+    for (const RankHistory& each : job_)
       for (const Call& call : each.calls)
         if (call.kind == Kind::send || call.kind == Kind::receive) take(each, call);
   }
@@ -109,10 +108,9 @@ class Messages {
 
 }  // namespace
 
-void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
-                    const std::vector<Disturbed>* disturbed, const std::map<std::string, Communicator>& all,
+void judge_messages(const Case& judged, const std::map<std::string, Communicator>& all,
                     std::vector<Violation>& violations) {
-  Messages(job, fates, disturbed, all, violations).judge();
+  Messages(judged, all, violations).judge();
 }
 
 }  // namespace ucft::judge

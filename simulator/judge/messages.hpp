@@ -10,9 +10,8 @@
 
 namespace ucft::judge {
 
-// all: the communicators by name. disturbed: as judge() has it.
-void judge_messages(const std::vector<RankHistory>& job, const std::vector<Fate>& fates,
-                    const std::vector<Disturbed>* disturbed, const std::map<std::string, Communicator>& all,
+// all: the communicators by name.
+void judge_messages(const Case& judged, const std::map<std::string, Communicator>& all,
                     std::vector<Violation>& violations);
 
 }  // namespace ucft::judge

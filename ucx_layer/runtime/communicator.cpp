@@ -110,17 +110,15 @@ void Communicator::say_leaves(bool is_gone) {
   context_.transport().ring_doorbells();
 }
 
-LettersSent Communicator::letters_to(Rank rank) const {
-  return {point_to_point_ == nullptr ? 0 : point_to_point_->sent_to(rank),
-          quorum_ == nullptr ? 0 : static_cast<std::uint32_t>(quorum_->sent_to(rank))};
-}
-
-void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone, LettersSent letters) {
+void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone, std::uint32_t letters) {
   const std::int32_t rank = rank_of(leaver);
   if (rank < 0 || context_.excluded()) return;
   note_gossip_leaver({rank, left.gossip_from});
   has_more_ = true;
-  note_gone(rank, true, letters);
+  if (letters > 0 && letters > letters_of(rank).taken && UCFT_SOMETIMES("the word of a leaver overtakes its letters"))
+    letters_of(rank).last = letters;
+  else
+    note_gone(rank, true);
   engine_->on_leaves(rank, left.from, is_gone);
 }
 
@@ -194,7 +192,12 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
     if (has_left_ && header.is_of_quorum()) return answer_whether_left(context_rank(header.sender));
     if (has_left_ && UCFT_SOMETIMES("a message comes for a rank that has left"))
       return context_.communicators().note_stale();
-    return header.is_of_quorum() ? quorum().on_message(header, message) : point_to_point().on_message(header, message);
+    if (header.is_of_quorum())
+      quorum().on_message(header, message);
+    else
+      point_to_point().on_message(header, message);
+    if (Letters& its = letters_of(header.sender); ++its.taken == its.last) note_gone(header.sender, true);
+    return;
   }
   if (host_ != nullptr) return context_.communicators().note_stale();
   engine_->on_message(header, message);
@@ -227,15 +230,14 @@ void Communicator::note_all_gone() {
   context_.communicators().note_messages(*this);
   for (std::int32_t rank = 0; rank < size(); ++rank)
     if (context_.is_gone(context_rank(rank))) note_gone(rank, !context_.has_failed(context_rank(rank)));
-  for (const auto& [rank, letters] : std::vector<HasLeft>(leavers_)) note_gone(rank, true, letters);
+  for (const Rank rank : std::vector<Rank>(leavers_)) note_gone(rank, true);
 }
 
-// It sends nothing more here. All that it has sent, and can come, has come, but letters: it has sent so many.
-void Communicator::note_gone(Rank rank, bool has_left, LettersSent letters) {
-  if (has_left && !has_said_that_it_leaves(rank)) leavers_.push_back({rank, letters});
-  if (point_to_point_ != nullptr && !point_to_point_->is_gone(rank))
-    point_to_point_->on_gone(rank, has_left, letters.messages);
-  if (quorum_ != nullptr) quorum_->on_gone(rank, letters.quorums);
+// It sends nothing more here, and what it has sent, and can come, has come.
+void Communicator::note_gone(Rank rank, bool has_left) {
+  if (has_left && !has_said_that_it_leaves(rank)) leavers_.push_back(rank);
+  if (point_to_point_ != nullptr && !point_to_point_->is_gone(rank)) point_to_point_->on_gone(rank, has_left);
+  if (quorum_ != nullptr) quorum_->on_gone(rank);
 }
 
 // On a host a rank that has left says so in its memory alone. Its messages are in this rank's memory by then.

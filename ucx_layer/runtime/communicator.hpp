@@ -66,8 +66,10 @@ class Communicator {
   // No rank of this host reads the memory of this one any more.
   bool end() { return engine_->end(); }
   // A rank has said so. is_gone: it doesn't answer any more, either.
-  // letters: to this rank. The word may have overtaken some.
-  void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone, LettersSent letters);
+  // letters: that it has sent to this rank; the word may have overtaken some.
+  void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone, std::uint32_t letters);
+  // Of sends and receives, or of a quorum: one is sent now.
+  void note_letter_to(Rank rank) { ++letters_of(rank).sent; }
   void on_let_go(std::int32_t context_rank);
   // A rank that this one has no connection with does not say by itself that it has left.
   void ask_whether_left(Rank rank);
@@ -156,11 +158,12 @@ class Communicator {
   std::unique_ptr<GossipDriver> gossip_;
   std::unique_ptr<PointToPointDriver> point_to_point_;
   std::unique_ptr<QuorumDriver> quorum_;
-  struct HasLeft {
-    Rank rank;
-    LettersSent letters;  // to this rank
+  std::vector<Rank> leavers_;  // those that have said so, or whose memory does
+  struct Letters {
+    std::uint32_t sent = 0, taken = 0;
+    std::uint32_t last = UINT32_MAX;  // of a rank that leaves: so many in all
   };
-  std::vector<HasLeft> leavers_;  // those that have said so, or whose memory does
+  std::vector<Letters> letters_;  // by rank; none as long as there are none
   std::uint32_t letter_turns_ = 0;
   std::vector<Rank> gossip_hosts_;
   LastTwo<Request> blocking_;
@@ -173,12 +176,16 @@ class Communicator {
   };
   void note_gossip_leaver(const GossipLeaver& leaver);
   void note_gossip_leavers();
-  LettersSent letters_to(Rank rank) const;
-  void note_gone(Rank rank, bool has_left, LettersSent letters = {});
-  void note_all_gone();
-  bool has_said_that_it_leaves(Rank rank) const {
-    return std::ranges::find(leavers_, rank, &HasLeft::rank) != leavers_.end();
+  std::uint32_t letters_to(Rank rank) const {
+    return letters_.empty() ? 0 : letters_[static_cast<std::size_t>(rank)].sent;
   }
+  Letters& letters_of(Rank rank) {
+    letters_.resize(static_cast<std::size_t>(size()));
+    return letters_[static_cast<std::size_t>(rank)];
+  }
+  void note_gone(Rank rank, bool has_left);
+  void note_all_gone();
+  bool has_said_that_it_leaves(Rank rank) const { return std::ranges::find(leavers_, rank) != leavers_.end(); }
   void note_left_on_host();
   std::vector<GossipLeaver> gossip_leavers_;  // that may take part in some gossip operation yet
   std::vector<Rank> gossip_left_;             // that take part in none any more
@@ -186,7 +193,7 @@ class Communicator {
 };
 
 // As it travels.
-inline ControlWord word_of(const Communicator::Left& left, bool is_gone, LettersSent letters = {}) {
+inline ControlWord word_of(const Communicator::Left& left, bool is_gone, std::uint32_t letters = 0) {
   return {left.from, static_cast<std::int32_t>(left.gossip_from), is_gone, letters};
 }
 

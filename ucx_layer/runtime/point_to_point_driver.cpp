@@ -13,9 +13,7 @@
 namespace ucft::detail {
 
 PointToPointDriver::PointToPointDriver(Communicator& communicator)
-    : communicator_(communicator),
-      value_(communicator.rank(), communicator.size()),
-      lines_(static_cast<std::size_t>(communicator.size())) {}
+    : communicator_(communicator), value_(communicator.rank(), communicator.size()) {}
 
 PointToPointDriver::~PointToPointDriver() {
   Buffers& buffers = communicator_.context().transport().buffers();
@@ -58,23 +56,15 @@ bool PointToPointDriver::cancel(PointToPointCall& call) {
 
 void PointToPointDriver::on_message(const WireHeader& header, const Message& message) {
   Letter letter = parse_letter(header);
-  Line& line = lines_[static_cast<std::size_t>(letter.peer)];
-  ++line.taken;
   const Buffers& buffers = communicator_.context().transport().buffers();
   if (message.value) letter.data = {buffers.data(message.value), message.value.bytes};
   if (letter.kind == Letter::Kind::eager && letter.data.size() != letter.bytes)
     return communicator_.context().communicators().note_stale();
   value_.on_letter(letter);
   flush();
-  if (line.taken == line.last) on_gone(letter.peer, true);
 }
 
-void PointToPointDriver::on_gone(Rank rank, bool has_left, std::uint32_t letters) {
-  Line& line = lines_[static_cast<std::size_t>(rank)];
-  if (line.taken < letters && UCFT_SOMETIMES("the word of a leaver overtakes its messages")) {
-    line.last = letters;
-    return;
-  }
+void PointToPointDriver::on_gone(Rank rank, bool has_left) {
   value_.on_gone(rank, has_left);
   flush();
 }
@@ -87,7 +77,7 @@ bool PointToPointDriver::on_turn() {
 }
 
 void PointToPointDriver::hand_over(const Letter& letter, Slice value) {
-  ++lines_[static_cast<std::size_t>(letter.peer)].sent;
+  communicator_.note_letter_to(letter.peer);
   communicator_.context().transport().send(
       communicator_.context_rank(letter.peer), letter, value,
       {communicator_.context().cookie(), communicator_.id(), 0, communicator_.rank()});

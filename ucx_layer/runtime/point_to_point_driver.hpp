@@ -32,9 +32,7 @@ class PointToPointDriver {
   void post(PointToPointCall& call);
   bool cancel(PointToPointCall& call);  // see PointToPoint
   void on_message(const WireHeader& header, const Message& message);
-  // letters: so many of it in all will have come; those that lack are waited for. A rank that has failed: 0.
-  void on_gone(Rank rank, bool has_left, std::uint32_t letters = 0);
-  std::uint32_t sent_to(Rank rank) const { return lines_[static_cast<std::size_t>(rank)].sent; }
+  void on_gone(Rank rank, bool has_left);
   bool on_turn();  // true if anything was done
   void exclude_self(ucft_status_t why);
   bool is_gone(Rank rank) const { return value_.is_gone(rank); }
@@ -56,11 +54,6 @@ class PointToPointDriver {
     bool is_last;  // of the call's
   };
 
-  // Letters of one rank to another may overtake each other, and the word that it leaves may overtake them.
-  struct Line {
-    std::uint32_t sent = 0, taken = 0, last = UINT32_MAX;  // last: of a rank that leaves, so many in all
-  };
-
   void note_pending(PointToPointCall& call);
   void flush();
   void send(const Letter& letter);
@@ -72,7 +65,6 @@ class PointToPointDriver {
 
   Communicator& communicator_;
   PointToPoint value_;
-  std::vector<Line> lines_;  // by rank
   std::vector<PointToPointCall*> pending_;
   BufferId next_block_ = no_buffer;  // of the eager message that is sent now, if it is a longer one
   std::vector<Leaving> leaving_;

@@ -73,7 +73,6 @@ void QuorumDriver::on_message(const WireHeader& header, const Message& message) 
     line.early.erase(next);
   }
   flush();
-  if (line.taken >= line.last) on_gone(letter.peer);
 }
 
 QuorumDriver::~QuorumDriver() {
@@ -85,14 +84,8 @@ void QuorumDriver::release_early(Line& line) {
   line.early.clear();
 }
 
-void QuorumDriver::on_gone(Rank rank, std::uint32_t letters) {
-  Line& line = lines_[static_cast<std::size_t>(rank)];
-  if (line.taken < letters && !value_.is_gone(rank) &&
-      UCFT_SOMETIMES("the word of a leaver overtakes letters of its quorums")) {
-    line.last = letters;
-    return;
-  }
-  release_early(line);
+void QuorumDriver::on_gone(Rank rank) {
+  release_early(lines_[static_cast<std::size_t>(rank)]);
   tell_time();
   [[maybe_unused]] const DefaultRounding rounding;
   value_.on_gone(rank);
@@ -140,6 +133,7 @@ void QuorumDriver::flush() {
     const std::int32_t to = communicator_.context_rank(letter.peer);
     // For its last words a rank makes no new connections, but for those of a lead.
     if (!communicator_.has_left() || makes_connections_ || !transport.is_unconnected(to)) {
+      communicator_.note_letter_to(letter.peer);
       transport.send(to, letter, lines_[static_cast<std::size_t>(letter.peer)].sent++, stamp);
       context.want_answers_of(to);
     }

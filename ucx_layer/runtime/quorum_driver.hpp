@@ -34,9 +34,7 @@ class QuorumDriver {
   // request: until it is complete, which it may be at once.
   ucft_status_t post(Request& request);
   void on_message(const WireHeader& header, const Message& message);
-  // letters: so many of it in all will have come; those that lack are waited for. A rank that has failed: 0.
-  void on_gone(Rank rank, std::uint32_t letters = 0);
-  std::uint64_t sent_to(Rank rank) const { return lines_[static_cast<std::size_t>(rank)].sent; }
+  void on_gone(Rank rank);
   bool on_turn();  // true if anything was done
   bool wants_turn() const {
     return has_pending() || value_.wants_time() || value_.is_recovering() || value_.holds_posts();
@@ -52,7 +50,6 @@ class QuorumDriver {
   // Letters of one rank to another are numbered, as one may overtake another on its way.
   struct Line {
     std::uint64_t sent = 0, taken = 0;
-    std::uint64_t last = UINT64_MAX;                // of a rank that leaves: so many in all
     std::map<std::uint64_t, QuorumLetter> early{};  // one reference to each body
   };
 

@@ -39,17 +39,12 @@ enum class Control : std::uint8_t {
   has_left = 25,       // a question: has this rank left the communicator? Answered if it has
 };
 
-// Of one rank to another, in a communicator: letters of sends and receives, and of quorums.
-struct LettersSent {
-  std::uint32_t messages, quorums;
-};
-
 // The fields of a control message, if it has any.
 struct ControlWord {
   std::uint64_t operation = 0;
   std::int32_t about = 0;
   bool flag = false;  // MessageFlags' first
-  LettersSent letters{};
+  std::uint32_t letters = 0;
 };
 
 // A message of a gossip operation (GossipMessage), of sends and receives (Letter), or of quorum allreduces
@@ -103,8 +98,8 @@ struct WireHeader {
   };
   struct OfControl {
     std::int32_t about;  // see Control
-    LettersSent letters;
-    std::uint32_t unused;
+    std::uint32_t letters;
+    std::uint32_t unused[2];
   };
 
   std::uint32_t cookie;

@@ -1,0 +1,166 @@
+#include "simulator/jobs/plan.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <random>
+
+#include "simulator/jobs/situations.hpp"
+
+namespace ucft::jobs {
+
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed ^ 0x7563667477ull) {}
+  std::uint64_t below(std::uint64_t end) { return random_() % end; }
+  bool one_in(std::uint64_t many) { return below(many) == 0; }
+  // Each magnitude as often as any other.
+  Time magnitude(Time least, Time most) {
+    std::uint64_t steps = 1;
+    for (Time each = least; each < most; each *= 4) ++steps;
+    return std::min(least << 2 * below(steps), most);
+  }
+  Time within(Time most) { return static_cast<Time>(below(static_cast<std::uint64_t>(most) + 1)); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// Until the detector has noticed.
+constexpr Time long_silence = 4 * second;
+
+// In half of all cases where something happens that is worth it, at once or some time later.
+void draw_when(Draw& draw, PlannedFault& fault) {
+  fault.what = draw.one_in(8) ? After::the_begin : After::all_have_begun;
+  fault.after = draw.within(draw.magnitude(10 * microsecond, 100 * millisecond));
+  if (draw.one_in(2)) return;
+  fault.what = After::a_situation;
+  fault.situation = draw.below(situation_count());
+  fault.times = draw.one_in(2) ? 1 : 1 + draw.below(20);
+  fault.near = static_cast<Near>(draw.below(3));
+  fault.after = draw.one_in(2) ? 0 : draw.within(draw.magnitude(1, 10 * millisecond));
+}
+
+PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
+  constexpr Fault kinds[] = {Fault::kill, Fault::kill,   Fault::kill,        Fault::kill,
+                             Fault::stop, Fault::starve, Fault::freeze,      Fault::power,
+                             Fault::cut,  Fault::memory, Fault::descriptors, Fault::connection};
+  PlannedFault fault;
+  fault.kind = kinds[draw.below(std::size(kinds))];
+  const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
+  const bool is_of_hosts = fault.kind == Fault::power || fault.kind == Fault::cut || fault.kind == Fault::connection;
+  if (hosts == 1 && is_of_hosts) fault.kind = Fault::kill;
+  // Without lifelines UCX alone could tell of a silent host.
+  if (plan.temper.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
+  draw_when(draw, fault);
+  const std::uint64_t there = fault.is_of_host() ? hosts : plan.hosts.size(), of = std::max<std::uint64_t>(there, 2);
+  fault.who = static_cast<int>(draw.below(of) % there);
+  fault.other = static_cast<int>((static_cast<std::uint64_t>(fault.who) + 1 + draw.below(of - 1)) % of % there);
+  fault.lasts = draw.one_in(2) ? draw.within(short_silence) : draw.within(long_silence);
+  return fault;
+}
+
+}  // namespace
+
+JobPlan plan_of(std::uint64_t seed) {
+  Draw draw(seed);
+  JobPlan plan;
+  plan.seed = seed;
+  const int hosts = draw.one_in(2) ? 1 : 2 + static_cast<int>(draw.below(3));
+  const std::uint64_t most_here = hosts == 1 ? 7 : draw.one_in(3) ? 1 : 3;
+  for (int host = 0; host < hosts; ++host)
+    for (std::uint64_t ranks = 1 + draw.below(most_here); ranks > 0; --ranks) plan.hosts.push_back(host);
+  plan.steps = 10 + static_cast<int>(draw.below(50));
+  plan.processors = 1 + static_cast<int>(draw.below(8));
+  plan.temper.has_remote_access = draw.one_in(3);
+  plan.temper.has_long_way = draw.one_in(2);
+  plan.temper.refuses_some = draw.one_in(16);
+  plan.temper.call = draw.magnitude(1, 100);
+  plan.temper.yield = draw.magnitude(100, 20 * microsecond);
+  plan.temper.wake = draw.magnitude(100, 200 * microsecond);
+  plan.temper.latency = draw.magnitude(500, 2 * millisecond);
+  plan.temper.dying = draw.magnitude(1000, 50 * millisecond);
+  plan.temper.blocks_between_cuts = static_cast<std::uint64_t>(draw.magnitude(30, 100000));
+  if (draw.one_in(3)) plan.environment["UCFT_WINDOW"] = std::to_string(2 + draw.below(4));
+  if (draw.one_in(3)) plan.environment["UCFT_F"] = std::to_string(draw.below(3));
+  if (draw.one_in(3)) plan.environment["UCFT_CONNECT_ALL"] = "0";
+  if (draw.one_in(3)) plan.environment["UCFT_SPIN"] = std::to_string(draw.below(20));
+  plan.environment["UCFT_LOG"] = "off";
+  for (int host = 0, uneven = draw.one_in(4) ? hosts : 0; host < uneven; ++host)
+    plan.clocks.push_back({draw.within(1'000'000 * second), draw.within(100'000) - 50'000});
+  if (draw.one_in(8)) {
+    plan.late = static_cast<int>(draw.below(plan.hosts.size()));
+    plan.late_by = draw.within(draw.magnitude(millisecond, 2 * second));
+  }
+  plan.by_launcher = hosts == 1 && plan.ranks() > 1 && !plan.temper.refuses_some && draw.one_in(2);
+  if (plan.by_launcher && draw.one_in(16)) plan.missing = static_cast<int>(draw.below(plan.hosts.size()));
+  if (plan.by_launcher && draw.one_in(4))
+    plan.strangers.push_back({static_cast<int>(draw.below(plan.hosts.size())), draw.one_in(2),
+                              draw.within(draw.magnitude(10 * microsecond, 10 * millisecond))});
+  for (std::uint64_t faults = draw.below(5); faults > 0; --faults) plan.faults.push_back(drawn_fault(draw, plan));
+  return plan;
+}
+
+namespace {
+
+std::string when_of(const PlannedFault& fault) {
+  const double us = static_cast<double>(fault.after) / static_cast<double>(microsecond);
+  switch (fault.what) {
+    case After::the_begin: return fmt::format("{} us after the begin", us);
+    case After::all_have_begun: return fmt::format("{} us after all have begun", us);
+    case After::a_situation: break;
+  }
+  return fmt::format("{} us after: {}{}", us, name_of_situation(fault.situation),
+                     fault.times == 1 ? std::string() : fmt::format(" ({} times)", fault.times));
+}
+
+std::string words_of(const PlannedFault& fault) {
+  const std::string when = when_of(fault), lasting = fmt::format(" for {} us", fault.lasts / microsecond);
+  std::string rank = fmt::format("rank {}", fault.who), host = fmt::format("host {}", fault.who);
+  if (fault.what == After::a_situation && fault.near != Near::any) {
+    rank = fault.near == Near::the_rank ? "the rank there" : "the next rank on the host there";
+    host = "the host there";
+  }
+  switch (fault.kind) {
+    case Fault::kill: return fmt::format("kill {} {}", rank, when);
+    case Fault::stop: return fmt::format("stop {} {}{}", rank, when, lasting);
+    case Fault::starve: return fmt::format("{} gets no processor {}{}", rank, when, lasting);
+    case Fault::freeze: return fmt::format("{} freezes {}{}", host, when, lasting);
+    case Fault::power: return fmt::format("{} loses its power {}", host, when);
+    case Fault::cut: return fmt::format("cut from {} to host {} {}{}", host, fault.other, when, lasting);
+    case Fault::memory: return fmt::format("memory of {} ends {}{}", rank, when, lasting);
+    case Fault::descriptors: return fmt::format("descriptors of {} end {}{}", rank, when, lasting);
+    case Fault::connection: return fmt::format("{} and rank {} lose their connection {}", rank, fault.other, when);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string described(const JobPlan& plan) {
+  std::string text = fmt::format("seed {:016x}: {} ranks on hosts {}, {} steps, {} processors each{}\n", plan.seed,
+                                 plan.ranks(), fmt::join(plan.hosts, " "), plan.steps, plan.processors,
+                                 plan.temper.has_remote_access ? ", remote access" : "") +
+                     (plan.temper.has_long_way ? "  long messages may be overtaken\n" : "") +
+                     (plan.temper.refuses_some ? "  connections of TCP are refused now and then\n" : "");
+  text += fmt::format("  call {} ns, yield {} ns, wake {} ns, latency {} ns, dying {} ns, a cut in {} blocks\n",
+                      plan.temper.call, plan.temper.yield, plan.temper.wake, plan.temper.latency, plan.temper.dying,
+                      plan.temper.blocks_between_cuts);
+  for (int host = 0; const HostClock& each : plan.clocks)
+    text += fmt::format("  the clock of host {} is {} s ahead, and {} millionths faster\n", host++, each.ahead / second,
+                        each.faster);
+  if (plan.late >= 0) text += fmt::format("  rank {} starts {} us late\n", plan.late, plan.late_by / microsecond);
+  if (plan.by_launcher) text += "  started by a launcher\n";
+  if (plan.missing >= 0) text += fmt::format("  rank {} never comes\n", plan.missing);
+  for (const JobPlan::Stranger& each : plan.strangers)
+    text += fmt::format("  another process says that it is rank {}, with {} secret, {} us after the launcher\n",
+                        each.rank, each.knows_secret ? "the" : "a wrong", each.after / microsecond);
+  for (const auto& [name, value] : plan.environment) text += fmt::format("  {}={}\n", name, value);
+  for (const PlannedFault& each : plan.faults) text += "  " + words_of(each) + "\n";
+  return text;
+}
+
+}  // namespace ucft::jobs
