@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -95,6 +96,7 @@ class HostsWorld {
     void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override {
       world_.complete(rank_, call, number, value);
     }
+    void on_given_up(Rank rank) override { world_.given_up_.insert(rank); }
 
    private:
     HostsWorld& world_;
@@ -174,6 +176,7 @@ class HostsWorld {
   std::vector<HostMemory> memories_;
   std::vector<std::vector<std::byte>> lent_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::set<Rank> given_up_;  // by the log of another host, before its reader had lost them
   std::deque<Event> pool_;
   std::mt19937_64 random_;
   std::int64_t events_ = 0;

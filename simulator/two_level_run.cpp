@@ -73,6 +73,7 @@ class TwoLevelActors {
   struct Member : ProcessMember::Caller {
     Member(TwoLevelActors& actors, Rank rank);
     void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override;
+    void on_given_up(Rank rank) override;
     TwoLevelActors& actors;
     ProcessMember member;
     Result result;  // with the first word of its value
@@ -183,6 +184,10 @@ void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber 
   result.missing_known = !operation.decision().truncated;
   if (!value.empty()) std::memcpy(&result.value.emplace_back(), value.data(), sizeof(std::uint64_t));
   if (result.outcome == Outcome::success) member.missing(number, result.missing);
+}
+
+void TwoLevelActors::Member::on_given_up([[maybe_unused]] Rank rank) {
+  assert(actors.dies_[static_cast<std::size_t>(rank)] < never && "hosts are given up when they have died");
 }
 
 // With all that is known of deaths.

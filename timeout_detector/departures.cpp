@@ -372,7 +372,15 @@ void Departures::exclude_self(Exclusion why) {
   tell(near_.empty() ? present() : near(), me_, true);
 }
 
+// A rank that learns that it is out while it hears others out must not go on without them meanwhile.
 std::optional<Departures::Action> Departures::next_action() {
+  if (told_out_ && !is_out()) {
+    const std::vector<Action> rest(actions_.begin() + static_cast<std::ptrdiff_t>(actions_taken_), actions_.end());
+    actions_.clear();
+    actions_taken_ = 0;
+    exclude_self(Exclusion::declared_dead);
+    actions_.insert(actions_.end(), rest.begin(), rest.end());
+  }
   if (actions_taken_ < actions_.size()) return actions_[actions_taken_++];
   actions_.clear();
   actions_taken_ = 0;

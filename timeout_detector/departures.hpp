@@ -121,7 +121,8 @@ class Departures {
   void on_mark(Rank rank, Mark mark);
   // The rank's lifeline has ended, and that shows nothing.
   void on_line_lost(Rank rank) { peer_of(rank).has_lifeline = false; }
-  // No message can reach the rank. If its process has ended, that is heard in another way, and soon.
+  // No message can reach the rank, or this host sends it none any more. If its process has ended, that is heard in
+  // another way, and soon.
   void on_connection_lost(Rank rank, Time now);
   void on_fence_refused(Rank rank);
   // The rank's messages have been read. mark: what stands in its memory, or none.
@@ -131,7 +132,8 @@ class Departures {
   void on_turn(Time now);
 
   // ---- what follows ----
-  std::optional<Action> next_action();  // oldest first; to be carried out before the next one is taken
+  // Oldest first; to be carried out before the next one is taken. Exception: that this rank is out comes first.
+  std::optional<Action> next_action();
 
   // Failures since the last call, in rank order.
   std::vector<Failure> take_failures();

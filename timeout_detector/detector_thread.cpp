@@ -247,10 +247,11 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
   }
   if (news.starved && UCFT_SOMETIMES("a rank of another host says that it is starved"))
     watched.starved_until = now + 10 * setup_.options.suspect_after;
+  // First, as it was said first: of a rank that is out, or has left, the word does not count any more.
+  if (news.excluded && UCFT_SOMETIMES("a lifeline says that this rank is declared dead"))
+    setup_.listener->on_excluded(watched.peer.rank);
   if (news.out && UCFT_SOMETIMES("a lifeline says that its rank is out"))
     report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
-  if (news.excluded && UCFT_SOMETIMES("a lifeline says that this rank is declared dead"))
-    setup_.listener->on_excluded(watched.peer.rank);  // before it leaves, too: then its word counts
   if (news.leave) {
     UCFT_SOMETIMES("a lifeline says that its rank leaves");
     if (news.early) UCFT_SOMETIMES("a lifeline says that its rank leaves, and some may not know");

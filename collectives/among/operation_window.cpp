@@ -175,7 +175,11 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
       is_out_ = is_out_ || static_cast<Rank>(list[i] & ~contributed_bit) == me_;
     }
   }
-  if (!operation.arguments().counts_as_rooted() && number >= window_) drop_up_to(number - window_ + 1);
+  if (operation.arguments().counts_as_rooted()) return;
+  // A mismatch proves nothing of a rank that has not come so far. As much is kept as what follows leaves room for.
+  const bool is_mismatch = operation.decision().outcome == Outcome::mismatch;
+  const OperationNumber kept = is_mismatch ? std::max(window_, 2 * window_ - window_ / 2 - 1) : window_;
+  if (number >= kept) drop_up_to(number - kept + 1);
 }
 
 void OperationWindow::drop_up_to(OperationNumber end) {

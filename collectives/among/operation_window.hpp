@@ -8,7 +8,8 @@
 //   a contributing operation c (allreduce, barrier, allgather) proves that every live rank has joined c, and so has
 //   finished all of 0 .. c-W: they are dropped. Rooted operations prove nothing of the sort. So after W/2 of them in a
 //   row a barrier is posted on their behalf. It runs beside the following operations; it also agrees on the failures of
-//   that stretch.
+//   that stretch. Nor does a mismatch prove it: behind one, W/2 - 1 operations more are retained, as many as there is
+//   room for.
 //
 // Leaving: a rank that leaves says from which operation on it posts nothing. When all before that one are finished
 // here, it counts as failed in those from there on, but not against f. It may go when each rank that lives has come so

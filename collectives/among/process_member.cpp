@@ -59,6 +59,7 @@ void ProcessMember::read() {
     ended_ |= entry->what == JournalEntry::What::end;
     for (Leaver& each : leavers_)
       each.is_recorded |= entry->what == JournalEntry::What::leave && entry->about == each.host;
+    if (entry->what == JournalEntry::What::failure) note_given_up(entry->about);
     if (entry->what == JournalEntry::What::result)
       take_result(*entry);
     else
@@ -74,6 +75,13 @@ void ProcessMember::read() {
     if (speaks_) say(host, you_may_go, 0);
   }
   process_.let_go().clear();
+}
+
+void ProcessMember::note_given_up(Host host) {
+  const Ranks ranks = ranks_of(host);
+  for (Rank rank = ranks.first; rank < ranks.end; ++rank)
+    if (!dead_.contains(rank) && UCFT_SOMETIMES("a log gives up a host that its reader has not lost"))
+      caller_.on_given_up(rank);
 }
 
 void ProcessMember::report() {

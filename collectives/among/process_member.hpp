@@ -61,6 +61,9 @@ class ProcessMember {
     // there until the call returns; the operation may be dropped soon after. Not called for a decision
     // that names the process as dead (OperationWindow::is_out), nor for what completes after it.
     virtual void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) = 0;
+    // A rank of another host that this rank has not lost: its process goes on without it all the same. A speaker has
+    // written so down, which may have been wrong.
+    virtual void on_given_up(Rank rank) = 0;
   };
   ProcessMember(Place place, Journal& journal, Caller& caller, Buffers& buffers);
 
@@ -131,6 +134,7 @@ class ProcessMember {
   bool has_gone(Host host) const { return first_alive(host) == no_rank; }
   void say_that_we_leave();
   bool record_leavers();
+  void note_given_up(Host host);
   void report();
   std::span<const std::byte> bytes_of(Slice value) const;
   void read();

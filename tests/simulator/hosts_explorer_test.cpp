@@ -164,6 +164,7 @@ class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::
   void on_completed(OperationNumber call, OperationNumber, std::span<const std::byte>) override {
     completed_.push_back(call);
   }
+  void on_given_up(Rank rank) override { given_up_.push_back(rank); }
 
  protected:
   static std::byte* allocate(void* self, std::size_t bytes) {
@@ -176,6 +177,7 @@ class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::
   std::size_t readable_ = SIZE_MAX;
   std::vector<std::byte> value_;  // of the last entry, when it was appended
   std::vector<OperationNumber> completed_;
+  std::vector<Rank> given_up_;
 };
 
 // As a takeover repeats them, and as channels that keep no order bring them.
@@ -271,6 +273,22 @@ TEST_F(ProcessMember, ADecisionThatNamesItsProcessAsDeadIsNoResult) {
     member.release_all();
     EXPECT_EQ(buffers.in_use(), 0U);
   }
+}
+
+// A speaker may have taken a rank for dead, and then found itself out. Its successor reads so in their log.
+TEST_F(ProcessMember, AReaderSaysWhatRanksItsLogHasGivenUp) {
+  const std::vector<Host> hosts{0, 0, 1, 1, 2};
+  Buffers buffers({&ProcessMember::allocate, this, 4096});
+  ucft::detail::ProcessMember reader({1, &hosts}, *this, *this, buffers);
+  reader.on_failure(2);
+  append(0, {.what = JournalEntry::What::failure, .about = 1});
+  reader.on_failure(0);
+  EXPECT_TRUE(reader.speaks());
+  EXPECT_EQ(given_up_, std::vector<Rank>{3}) << "it has lost the other one itself";
+  reader.on_failure(4);
+  EXPECT_EQ(entries_.size(), 2U);
+  EXPECT_EQ(given_up_.size(), 1U) << "what it writes down itself";
+  reader.release_all();
 }
 
 // What the dead speaker may not have written down is said again at once, not when a detector has found out.

@@ -151,6 +151,20 @@ TEST(Departures, TheWordThatItLeavesIsFoundWhileItIsHeardOut) {
   EXPECT_EQ(what_follows(departures), (Texts{"depart 3 left"}));
 }
 
+// Else its operations could end without the leaver, for a rank that is out.
+TEST(Departures, ARankThatHearsFromALeaverThatItIsOutIsOutBeforeTheLeaverDeparts) {
+  Departures departures(0, three_hosts, options);
+  departures.on_left_word(3, true, 0s);
+  ASSERT_EQ(text_of(*departures.next_action()), "hear_out 3");
+  departures.on_excluded_word(3);
+  departures.on_heard_out(3, Mark::none);
+  const Texts texts = what_follows(departures);
+  EXPECT_EQ(texts.front(), "exclude_self");
+  EXPECT_EQ(std::ranges::count(texts, "exclude_self"), 1);
+  EXPECT_EQ(std::ranges::count(texts, "depart 3 left"), 1);
+  EXPECT_EQ(turn(departures), Texts{});
+}
+
 TEST(Departures, WhoSaysOnItsLifelineThatItLeavesIsGivenTimeForItsLastMessages) {
   Departures departures(0, three_hosts, options);
   departures.watch_along({{0, 3}});

@@ -529,6 +529,35 @@ TEST(Operation, AMismatchIsToldToEveryoneOnceAndEndsOnAll) {
   for (Rank rank = 0; rank < 5; ++rank) EXPECT_EQ(world[rank].ended(1).outcome, Outcome::success) << "the next is fine";
 }
 
+// Its end does not say that all have come so far. So what was decided before is kept for those that have not.
+TEST(Operation, BehindAMismatchTheResultsBeforeItAreStillGiven) {
+  for (const int window : {3, 5, 8}) {
+    HandFedWorld world(3, window);
+    const auto is_kept_back = [](const Letter& letter) {
+      return letter.message.operation == 0 && HandFedWorld::is(0, 2, Phase::broadcast)(letter);
+    };
+    const auto run = [&] { world.deliver_all([&](const Letter& letter) { return !is_kept_back(letter); }); };
+    for (int i = 0; i < window; ++i) {
+      world.post_all(sum_of_words(1), [](Rank rank) { return word(1ull << rank); });
+      run();
+    }
+    EXPECT_FALSE(world[2].has_ended(0));
+    world.post(0, sum_of_words(1), word(1));
+    world.post(1, sum_of_words(1, 0, Kind::barrier));
+    run();
+    world.say_waiting(0);
+    world.say_waiting(1);
+    run();
+    EXPECT_EQ(world[1].ended(static_cast<OperationNumber>(window)).outcome, Outcome::mismatch);
+    EXPECT_EQ(world.lose(is_kept_back), 1U);
+    world.kill(0);
+    world.tell_all(0);
+    run();
+    ASSERT_TRUE(world[2].has_ended(0)) << window;
+    EXPECT_EQ(word_of(world[2].ended(0).value), 7U);
+  }
+}
+
 // Roots of reduces send nothing: each waits for the other, until one says that it waits.
 TEST(Operation, RootsThatWaitForEachOtherLearnOfTheMismatchWhenOneSaysThatItWaits) {
   for (bool optimistic : {false, true})
@@ -793,6 +822,7 @@ TEST(OperationWindow, AnswersAreOwedOnlyWhileSomebodyHasFailed) {
 TEST(ProcessMember, ARankAloneThatLeavesIsAnsweredOnce) {
   struct NoCaller final : ProcessMember::Caller {
     void on_completed(OperationNumber, OperationNumber, std::span<const std::byte>) override {}
+    void on_given_up(Rank) override {}
   } caller;
   std::vector<std::unique_ptr<std::byte[]>> chunks;
   Buffers buffers({[](void* arg, std::size_t bytes) {

@@ -66,6 +66,7 @@ class Afar : public testing::Test, private DetectorThread::Listener {
     EXPECT_EQ(verdict.rank, 7);
     EXPECT_EQ(verdict.pid, 4711);
     kinds_.push_back(verdict.kind);
+    excluded_at_verdict_ = excluded_.load();
   }
   std::vector<Verdict::Kind> verdicts() {
     const std::lock_guard lock(mutex_);
@@ -117,7 +118,7 @@ class Afar : public testing::Test, private DetectorThread::Listener {
   Lifeline peer_;
   std::atomic<Clock::time_point> beats_from_ = Clock::time_point::max();  // the peer, at each turn of our detector
   std::atomic<std::uint64_t> ticks_ = 0;
-  std::atomic<int> excluded_ = 0, left_ = 0, lost_ = 0, excluded_at_leave_ = 0;
+  std::atomic<int> excluded_ = 0, left_ = 0, lost_ = 0, excluded_at_leave_ = 0, excluded_at_verdict_ = 0;
   std::atomic<std::size_t> verdicts_at_leave_ = 0;
   std::mutex mutex_;
   Kinds kinds_;
@@ -231,15 +232,17 @@ TEST_F(Afar, ThatWeAreExcludedIsHandedOn) {
   EXPECT_TRUE(eventually([&] { return excluded_ == 1; }));
 }
 
-// Once the rank is known to have left, its word does not count any more.
+// Once the rank is known to be out, or to have left, its word does not count any more.
 TEST_F(Afar, ThatWeAreExcludedByALeaverIsHandedOnFirst) {
   Lifeline ours = connect();
   peer_.say(LifelineWord::excluded);
+  peer_.say(LifelineWord::out);
   peer_.say(LifelineWord::leave);
   pollfd words{ours.descriptor(), POLLIN, 0};
   EXPECT_EQ(poll(&words, 1, 30000), 1);
   start(never, std::move(ours));
   ASSERT_TRUE(eventually([&] { return left_ > 0; }));
+  EXPECT_EQ(excluded_at_verdict_, 1);
   EXPECT_EQ(excluded_at_leave_, 1);
 }
 

@@ -369,7 +369,7 @@ TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
   const std::vector<std::unique_ptr<FakeRank>> all = three_ranks(network, false);
   all[0]->transport.send_hellos();
   all[0]->transport.send_control(1, Control::leave);
-  all[0]->transport.say_goodbye(true, [](int) { return true; });
+  all[0]->transport.say_goodbye(false, true, [](int) { return true; });
   EXPECT_TRUE(network.flights.empty());
   EXPECT_TRUE(all[0]->transport.wired());
 
@@ -400,10 +400,24 @@ TEST(MessagePath, OthersHearAlarmsAndGoodbyes) {
   job[0].transport.send_control(1, Control::failed, 0, {.about = 2, .flag = true});
   job.settle();
   EXPECT_EQ(job[1].controls, (std::vector<std::pair<Control, int>>{{Control::failed, 0}}));
-  job[0].transport.say_goodbye(true, [](int) { return true; });
+  job[0].transport.say_goodbye(false, true, [](int) { return true; });
   job.settle();
   EXPECT_EQ(job[1].controls.back(), std::make_pair(Control::leave, 0));
   EXPECT_EQ(job[2].controls.back(), std::make_pair(Control::leave, 0));
+}
+
+// A rank that hears only that it leaves would take its part for done.
+TEST(MessagePath, TheGoodbyeOfARankThatIsOutSaysSo) {
+  FakeNetwork network;
+  const std::vector<std::unique_ptr<FakeRank>> all = three_ranks(network, false);
+  all[0]->transport.send_control(1, Control::failed, 0, {.about = 2, .flag = true});
+  network.arrive_all();
+  all[1]->transport.poll();
+  all[1]->transport.say_goodbye(true, false, [](int) { return true; });
+  network.arrive_all();
+  all[0]->transport.poll();
+  EXPECT_EQ(all[0]->controls.back(), std::make_pair(Control::failed, 1));
+  EXPECT_TRUE(all[2]->controls.empty()) << "no connection is made for that";
 }
 
 // RMA windows, of stores: what one writes the other reads, and an end that is forgotten gets no memory any more.

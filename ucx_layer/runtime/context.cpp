@@ -145,7 +145,7 @@ void Context::stop() {
   if (is_needed && !excluded()) UCFT_SOMETIMES("a rank ends though others may need it");
   communicators_.end();  // from here on others take what stands in memory for this rank's last word
   departures_.mark_left(is_needed);
-  transport_->say_goodbye(departures_.all_know(), [this](int rank) {
+  transport_->say_goodbye(excluded(), departures_.all_know(), [this](int rank) {
     departures_.take_news();
     return departures_.state().may_live(rank);
   });

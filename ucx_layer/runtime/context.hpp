@@ -80,6 +80,8 @@ class Context {
   void exclude_self() { departures_.exclude_self(); }  // ends all operations
   // The same, since this rank can't go on. why: for exclusion_text().
   void stand_aside(const std::string& why) { departures_.exclude_self(why); }
+  // A communicator takes that rank for gone: it gets no message there. If it is not gone soon it is silent.
+  void give_up(std::int32_t rank) { departures_.on_connection_lost(rank); }
 
   HostWork& host_work() { return host_work_; }
   const HostWork& host_work() const { return host_work_; }

@@ -90,9 +90,11 @@ void Transport::give_back() {
   released.clear();
 }
 
-void Transport::say_goodbye(bool all_know, const std::function<bool(int peer)>& may_live) {
+void Transport::say_goodbye(bool is_out, bool all_know, const std::function<bool(int peer)>& may_live) {
   for (int peer = 0; peer < setup_.ranks; ++peer)
-    if (!shared_.has(peer)) send_control(peer, Control::leave, 0, {.flag = all_know});
+    if (!shared_.has(peer) && !is_unconnected(peer))
+      send_control(peer, is_out ? Control::failed : Control::leave, 0,
+                   {.about = setup_.me, .flag = is_out || all_know});
   if (messages_ == nullptr) return;
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();

@@ -54,10 +54,11 @@ class Transport : public Wiring {
   // these is not read any more.
   void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
-  // Sends `leave` to other hosts and to peers that share no memory with us. Waits until that and all that was sent
+  // Says to other hosts, and to peers that share no memory with us, that this rank leaves. Or that it is out: some may
+  // not have heard so yet, and would take it for one that has done its part. Waits until that and all that was sent
   // before has arrived, for at most 3 s. A lost packet of a reliable connection is sent again after about 1 s, so twice
   // in that time. Waits only for peers that may_live.
-  void say_goodbye(bool all_know, const std::function<bool(int peer)>& may_live);
+  void say_goodbye(bool is_out, bool all_know, const std::function<bool(int peer)>& may_live);
 
   int event_fd() { return messages_->event_fd(); }  // readable when the message path may have something; arm() first
   bool arm() { return messages_->arm(); }

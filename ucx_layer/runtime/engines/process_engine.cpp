@@ -363,6 +363,8 @@ void ProcessEngine::exclude_self(ucft_status_t why) {
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
+void ProcessEngine::on_given_up(Rank rank) { context_.give_up(communicator_.context_rank(places_.rank_at(rank))); }
+
 void ProcessEngine::on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) {
   if (call == ProcessReplica::internal || call < first_part_) return;
   LocalPart& part = *parts_[call - first_part_];

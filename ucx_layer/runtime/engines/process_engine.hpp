@@ -85,6 +85,7 @@ class ProcessEngine : public Engine, private ProcessMember::Caller {
   void release(const Message& message);
   void note_heard(Rank from, OperationNumber operation);
   void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override;
+  void on_given_up(Rank rank) override;
   void complete(Request& request, const LocalPart& part, OperationNumber number, std::span<const std::byte> value);
   struct Needed {
     Request* request;

@@ -191,8 +191,9 @@ bool RemotePath::take_payload(int peer, RemoteLink& link, const WireHeader& head
   const ucp_ep_h endpoint = connections_.to(peer);
   const ucp_rkey_h key =
       fits && endpoint != nullptr ? unpacked(peer, descriptor.segment, {packed, packed_bytes}) : nullptr;
-  if (key == nullptr) {  // malformed, or its owner is gone
+  if (key == nullptr) {  // malformed, or its owner is gone, or UCX can't take the key: then the message is lost
     if (!fits) station_.rejects.note(Malformed::length, peer);
+    if (fits && endpoint != nullptr) connections_.note_failure(peer, UCS_ERR_NO_RESOURCE);
     consume(peer, link, reader, header);
     return true;
   }
@@ -244,7 +245,7 @@ void RemotePath::put(int peer, Slice source, std::uint64_t target, const Segment
                      std::span<const std::byte> packed) {
   if (connections_.to(peer) == nullptr) return;
   const ucp_rkey_h key = unpacked(peer, segment, packed);
-  if (key == nullptr) return;
+  if (key == nullptr) return connections_.note_failure(peer, UCS_ERR_NO_RESOURCE);
   RemoteCall* call = new_call(peer);
   call->source = source.buffer;
   station_.buffers.retain(source);

@@ -68,7 +68,9 @@ RmaWindow::RmaWindow(Windows& windows, int peer, std::size_t head_bytes, std::si
   if (taken == nullptr) return;
   if (!mapped_) {
     copy_ = paths_.buffers.allocate(bytes);
-    if (copy_ == no_buffer || paths_.registrations->key_of(*paths_.segments.carved_segment(taken->data)).empty()) {
+    told_copy_ = paths_.buffers.allocate(line_bytes);
+    if (copy_ == no_buffer || told_copy_ == no_buffer ||
+        paths_.registrations->key_of(*paths_.segments.carved_segment(taken->data)).empty()) {
       taken->taken = false;
       return;
     }
@@ -80,6 +82,7 @@ RmaWindow::RmaWindow(Windows& windows, int peer, std::size_t head_bytes, std::si
 RmaWindow::~RmaWindow() {
   if (mine_ != nullptr) mine_->taken = false;
   paths_.buffers.release(copy_);
+  paths_.buffers.release(told_copy_);
 }
 
 std::vector<std::byte> RmaWindow::name() const {
@@ -115,6 +118,7 @@ RmaWindow::Connected RmaWindow::connect(std::span<const std::byte> bytes) {
     if (!paths_.remote->has_key(peer_, name.segment, key)) return Connected::impossible;
     there_ = paths_.buffers.data(copy_);
     std::memset(static_cast<void*>(there_), 0, length);
+    std::memset(static_cast<void*>(paths_.buffers.data(told_copy_)), 0, line_bytes);
     target_ = name.address;
     segment_ = name.segment;
     key_.assign(key.begin(), key.end());
@@ -131,14 +135,18 @@ std::uint32_t RmaWindow::seen_there() const {
   return word >> 32 == mine_->generation ? std::max(seen_, number) : seen_;
 }
 
-bool RmaWindow::can_write() const { return there_ != nullptr && seen_there() == writer_.written() && is_at_rest(); }
-bool RmaWindow::is_at_rest() const { return mapped_ || paths_.buffers.references(copy_) == 1; }
+bool RmaWindow::can_write() const {
+  return there_ != nullptr && seen_there() == writer_.written() && (mapped_ || paths_.buffers.references(copy_) == 1);
+}
+bool RmaWindow::is_at_rest() const {
+  return mapped_ || (paths_.buffers.references(copy_) == 1 && paths_.buffers.references(told_copy_) == 1);
+}
 
 void RmaWindow::write(std::span<const std::byte> head, std::span<const std::byte> row) {
   assert(can_write());
   told_ = reader_.read();
   const std::uint32_t filled = writer_.write(head, row, told_);
-  put(line_bytes, filled * line_bytes);
+  put({copy_, line_bytes, filled * line_bytes}, line_bytes);
 }
 
 void RmaWindow::consume() {
@@ -149,14 +157,14 @@ void RmaWindow::consume() {
 void RmaWindow::publish() {
   if (there_ == nullptr || told_ == reader_.read()) return;
   told_ = reader_.read();
-  word_at(there_).store(window_stamp(generation_there_, told_), std::memory_order_release);
-  put(0, sizeof(std::uint64_t));
+  word_at(mapped_ ? there_ : paths_.buffers.data(told_copy_))
+      .store(window_stamp(generation_there_, told_), std::memory_order_release);
+  put({told_copy_, 0, sizeof(std::uint64_t)}, 0);
 }
 
-// Sends the bytes that have been written into there_.
-void RmaWindow::put(std::size_t offset, std::size_t bytes) {
+// To that place in the peer's window.
+void RmaWindow::put(Slice content, std::size_t offset) {
   if (mapped_) return paths_.shared.touch(peer_);
-  const Slice content{copy_, offset, bytes};
   paths_.remote->put(peer_, content, target_ + offset, segment_, key_);
 }
 

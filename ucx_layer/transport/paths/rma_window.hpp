@@ -82,7 +82,7 @@ class RmaWindow {
 
  private:
   std::uint32_t seen_there() const;
-  void put(std::size_t offset, std::size_t bytes);
+  void put(Slice content, std::size_t offset);
 
   Windows::Paths& paths_;
   const int peer_;
@@ -93,7 +93,9 @@ class RmaWindow {
   WindowWriter writer_;
   std::byte* there_ = nullptr;  // the peer's window: mapped; on the remote path the copy of it that we put from
   BufferId copy_ = no_buffer;   // remote: there_
-  std::uint64_t target_ = 0;    // remote: where it is in the peer
+  // Remote: the word of publish(). It may be on its way, and grow, while content is written.
+  BufferId told_copy_ = no_buffer;
+  std::uint64_t target_ = 0;  // remote: where it is in the peer
   SegmentName segment_{};
   std::vector<std::byte> key_;
   std::uint32_t generation_there_ = 0;  // of the peer's window
