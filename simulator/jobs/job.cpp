@@ -320,6 +320,13 @@ class RunningJob {
         process(fault.who).most_descriptors = process(fault.who).descriptors.size() + kernel_.below(4);
         return kernel_.at(kernel_.now() + fault.lasts,
                           [this, &fault] { process(fault.who).most_descriptors = SIZE_MAX; });
+      case Fault::ucx:  // it can't reach the others, and they don't hear it: of two any may be given up
+        for (int rank = 0; rank < plan_.ranks(); ++rank)
+          if (rank == fault.who ||
+              plan_.hosts[static_cast<std::size_t>(rank)] != plan_.hosts[static_cast<std::size_t>(fault.who)])
+            fall_silent(rank);
+        process(fault.who).ucx_fails_until = kernel_.now() + fault.lasts;
+        return;
       case Fault::connection:
         if (!lose_connections(process(fault.who), process(fault.other))) return;
         if (kernel_.one_in(2)) lose_streams(process(fault.who), process(fault.other));
@@ -345,7 +352,7 @@ class RunningJob {
     const bool is_silence = fault.kind == Fault::stop || fault.kind == Fault::cut;
     const bool starves = fault.kind == Fault::starve || fault.kind == Fault::freeze;
     if (!is_silence && !starves) return true;
-    if (fault.lasts > short_silence && (is_silence || plan_.hosts.back() > 0)) return true;
+    if (length_of(fault) > short_silence && (is_silence || plan_.hosts.back() > 0)) return true;
     for (int rank = 0; rank < plan_.ranks(); ++rank) {
       const int host = plan_.hosts[static_cast<std::size_t>(rank)];
       const Process& its = process(rank);
@@ -365,6 +372,8 @@ class RunningJob {
   void fall_silent(int rank) {
     may_be_dead_.insert(rank);
     silent_.try_emplace(rank, kernel_.now());
+    // It may have been all that a host could hear.
+    for (int other = 0; other < plan_.ranks() && plan_.temper.refuses_some; ++other) may_be_dead_.insert(other);
   }
   void host_falls_silent(int host) {
     for (int rank = 0; rank < plan_.ranks(); ++rank)

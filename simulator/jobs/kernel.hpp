@@ -47,6 +47,7 @@ struct Process {
   std::set<pthread_mutex_t*> locked;
   std::int64_t memory_left = INT64_MAX;  // bytes of shared memory that it still gets
   std::size_t most_descriptors = SIZE_MAX;
+  Time ucx_fails_until = 0;  // until then one of four calls of UCX ends with an error
   bool has_lacked_memory = false, has_lacked_descriptors = false;  // it was refused some
   std::vector<std::function<void()>> at_end;                       // when its kernel takes it away
 };

@@ -45,13 +45,14 @@ void draw_when(Draw& draw, PlannedFault& fault) {
 }
 
 PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
-  constexpr Fault kinds[] = {Fault::kill, Fault::kill,   Fault::kill,        Fault::kill,
-                             Fault::stop, Fault::starve, Fault::freeze,      Fault::power,
-                             Fault::cut,  Fault::memory, Fault::descriptors, Fault::connection};
+  constexpr Fault kinds[] = {Fault::kill,        Fault::kill,       Fault::kill,  Fault::kill, Fault::stop,
+                             Fault::starve,      Fault::freeze,     Fault::power, Fault::cut,  Fault::memory,
+                             Fault::descriptors, Fault::connection, Fault::ucx};
   PlannedFault fault;
   fault.kind = kinds[draw.below(std::size(kinds))];
   const auto hosts = static_cast<std::uint64_t>(plan.hosts.back() + 1);
-  const bool is_of_hosts = fault.kind == Fault::power || fault.kind == Fault::cut || fault.kind == Fault::connection;
+  const bool is_of_hosts = fault.kind == Fault::power || fault.kind == Fault::cut || fault.kind == Fault::connection ||
+                           fault.kind == Fault::ucx;
   if (hosts == 1 && is_of_hosts) fault.kind = Fault::kill;
   // Without lifelines UCX alone could tell of a silent host.
   if (plan.temper.refuses_some && fault.kind != Fault::stop) fault.kind = Fault::kill;
@@ -133,6 +134,7 @@ std::string words_of(const PlannedFault& fault) {
     case Fault::cut: return fmt::format("cut from {} to host {} {}{}", host, fault.other, when, lasting);
     case Fault::memory: return fmt::format("memory of {} ends {}{}", rank, when, lasting);
     case Fault::descriptors: return fmt::format("descriptors of {} end {}{}", rank, when, lasting);
+    case Fault::ucx: return fmt::format("UCX's calls of {} fail now and then {}{}", rank, when, lasting);
     case Fault::connection: return fmt::format("{} and rank {} lose their connection {}", rank, fault.other, when);
   }
   return {};

@@ -15,8 +15,8 @@ namespace ucft::jobs {
 constexpr Time short_silence = 400 * millisecond;
 
 // starve: a rank wants to run, and gets no processor. freeze: so does a whole host, whose ranks go on one by one.
-// memory, descriptors: a rank gets no more. connection: UCX loses those of two ranks.
-enum class Fault : std::uint8_t { kill, stop, starve, freeze, power, cut, memory, descriptors, connection };
+// memory, descriptors: a rank gets no more. connection: UCX loses those of two ranks. ucx: some of its calls fail.
+enum class Fault : std::uint8_t { kill, stop, starve, freeze, power, cut, memory, descriptors, connection, ucx };
 
 // The thing that a fault waits for.
 enum class After : std::uint8_t { the_begin, all_have_begun, a_situation };

@@ -32,15 +32,15 @@ void take_members(const RankHistory& history, bool survives, std::map<std::strin
 }
 
 void take_calls(const RankHistory& history, bool survives, std::map<std::string, Communicator>& all) {
-  std::map<std::pair<std::string, bool>, std::size_t> next;
+  std::map<const std::vector<Instance>*, std::size_t> next;
   for (const Call& call : history.calls) {
     const auto found = all.find(call.communicator);
-    const bool is_quorum = call.kind == Kind::quorum;
-    if ((!is_quorum && !is_collective(call.kind)) || found == all.end()) continue;
+    const bool is_quorum = call.kind == Kind::quorum, is_gossip = call.kind == Kind::gossip;
+    if ((!is_quorum && !is_gossip && !is_collective(call.kind)) || found == all.end()) continue;
     Communicator& on = found->second;
     if (call.rank < 0 || call.rank >= on.size() || (!survives && call.size != on.size())) continue;
-    std::vector<Instance>& instances = is_quorum ? on.quorums : on.collectives;
-    const std::size_t number = next[{call.communicator, is_quorum}]++;
+    std::vector<Instance>& instances = is_quorum ? on.quorums : is_gossip ? on.gossips : on.collectives;
+    const std::size_t number = next[&instances]++;
     while (instances.size() <= number)
       instances.push_back({instances.size(), std::vector<const Call*>(on.members.size(), nullptr)});
     instances[number].calls[static_cast<std::size_t>(call.rank)] = &call;

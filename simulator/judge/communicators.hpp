@@ -28,7 +28,7 @@ struct Communicator {
   std::vector<std::int32_t> members;  // the rank in the job; -1: it died before it wrote that it was in
   bool reads_memory = false;          // all members read each other's memory
   std::vector<Instance> collectives;
-  std::vector<Instance> quorums;  // ordered among themselves
+  std::vector<Instance> quorums, gossips;  // ordered among themselves
   std::int32_t size() const { return static_cast<std::int32_t>(members.size()); }
 };
 

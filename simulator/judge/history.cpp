@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 constexpr const char* kind_names[] = {"allreduce",      "reduce",  "broadcast", "allgather", "gather",
                                       "reduce_scatter", "scatter", "alltoall",  "scan",      "exscan",
                                       "barrier",        "agree",   "split",     "dup",       "leave",
-                                      "destroy",        "send",    "receive",   "quorum"};
+                                      "destroy",        "send",    "receive",   "quorum",    "gossip"};
 
 Kind kind_of(const std::string& name) {
   const auto* const found = std::ranges::find(kind_names, name);
@@ -89,6 +89,8 @@ void for_each_of_end(Visit visit) {
   visit("made_size", &Call::made_size);
   visit("source", &Call::source);
   visit("source_tag", &Call::source_tag);
+  visit("bound", &Call::bound);
+  visit("answer", &Call::answer);
 }
 
 // Only what differs from an empty call is written.

@@ -57,7 +57,8 @@ enum class Kind : std::uint8_t {
   destroy,  // the context: it leaves the job
   send,
   receive,
-  quorum  // an allreduce with a quorum
+  quorum,  // an allreduce with a quorum
+  gossip   // an all-reduce by gossip; its aggregate by the operator
 };
 const char* name_of(Kind kind);
 
@@ -90,6 +91,9 @@ struct Call {
   std::string made;        // of split and dup: the name of the communicator; empty: none
   std::int32_t made_rank = -1, made_size = 0;
   std::int32_t source = -1, source_tag = 0;  // of a receive
+  // Of gossip. bound: of its relative error; -1: nothing is said.
+  double bound = 0;
+  ucft_gossip_answer_t answer = UCFT_GOSSIP_ALL_RANKS;
 
   bool has_ended() const { return ended_at >= 0; }
   friend bool operator==(const Call&, const Call&) = default;

@@ -8,6 +8,7 @@
 #include "simulator/judge/combine.hpp"
 #include "simulator/judge/communicators.hpp"
 #include "simulator/judge/fates.hpp"
+#include "simulator/judge/gossips.hpp"
 #include "simulator/judge/kinds.hpp"
 #include "simulator/judge/messages.hpp"
 
@@ -77,7 +78,18 @@ class Collective {
   const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
   bool lacks_memory(Rank rank) const { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; }
   bool survives(Rank rank) const {
-    return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank);
+    return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank) && !has_left_unheard(rank);
+  }
+  // It may have been cut off, and left before another one ended: then it counts as silent, and its result binds nobody.
+  bool has_left_unheard(Rank rank) const {
+    if (on_.reads_memory || is_quorum() || !fate_of_member(rank).may_be_dead) return false;
+    for (Rank other = 0; other < on_.size(); ++other) {
+      const Call* const call = call_of(other);
+      if (other != rank && call != nullptr && is_known(other) && fate_of_member(other).survives &&
+          has_left_by(rank, call->has_ended() ? call->ended_at : INT64_MAX))
+        return true;
+    }
+    return false;
   }
   // And another host may not have had all that it needs for this call. Of quorums a rank tells the others by itself.
   bool is_lost_with_its_host(Rank rank) const {
@@ -175,9 +187,10 @@ class Collective {
         continue;
       }
       const Fate& fate = fate_of_member(rank);
-      const bool has_failed = survives(rank)                ? left_in_silence(rank, until)
-                              : is_lost_with_its_host(rank) ? lost_at_[at(rank)] <= until
-                                                            : fate.out_at >= 0 || fate.last_at <= until;
+      const bool has_failed =
+          left_in_silence(rank, until) ||
+          (!survives(rank) &&
+           (is_lost_with_its_host(rank) ? lost_at_[at(rank)] <= until : fate.out_at >= 0 || fate.last_at <= until));
       const Rank host = job_[at(on_.members[at(rank)])].host;
       if (has_failed)
         failed.insert(host);
@@ -518,6 +531,7 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
     for (const auto* instances : {&each.collectives, &each.quorums})
       for (const Instance& instance : *instances)
         if (instance.any() != nullptr) Collective(judged, each, lost_at, instance, violations).judge();
+    judge_gossips(judged, each, violations);
   }
   judge_messages(judged, all, violations);
   return violations;

@@ -14,8 +14,9 @@
 //   order         no rank leaves a barrier, or has a sum, before each survivor entered
 //   time          a collective, or a receive that gets a message, ends within longest_wait_ns once all have begun it,
 //                 and nothing befalls a rank any more that may have to do with it
-// of communicators their members, and of messages that each is received once, in order, as it was sent. Of a call that
-// differs on purpose it checks that all end, and what an error may write.
+// of communicators their members, and of messages that each is received once, in order, as it was sent. Of an
+// all-reduce by gossip: that survivors have the same, of all ranks if nobody dies, and not further off than its bound.
+// Of a call that differs on purpose it checks that all end, and what an error may write.
 //
 // A survivor is a rank whose program came to its end, and that was not declared out.
 #pragma once

@@ -27,10 +27,11 @@ inline bool has_same_bits(Kind kind) {
   return kind == Kind::allreduce || kind == Kind::quorum || kind == Kind::broadcast || kind == Kind::allgather ||
          kind == Kind::agree;
 }
-// The collectives of a communicator that have one order. Those with a quorum have an order of their own.
+// The collectives of a communicator that have one order. Those with a quorum have an order of their own, and so has
+// gossip.
 inline bool is_collective(Kind kind) {
-  return kind != Kind::quorum && kind != Kind::leave && kind != Kind::destroy && kind != Kind::send &&
-         kind != Kind::receive;
+  return kind != Kind::quorum && kind != Kind::gossip && kind != Kind::leave && kind != Kind::destroy &&
+         kind != Kind::send && kind != Kind::receive;
 }
 
 // The others go on without this rank.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,18 @@ class Messages {
     const Rank peer = is_send ? call.root : call.source;
     if (peer < 0 || peer >= all_.at(call.communicator).size() || (call.root >= 0 && peer != call.root))
       return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(peer));
+    if (!is_send && lives && call.root < 0) judge_named(call);
     if (lives_in(peer, call) && fates_[at(history.rank)].out_at < 0)
       violate(call, "messages", "PEER_FAILED, and rank " + std::to_string(peer) + " lives");
+  }
+
+  // Of any source: of a rank that has failed it is said once, and then only if nobody is left.
+  void judge_named(const Call& call) {
+    const bool is_first = named_.insert({call.communicator, call.source, call.rank, 0}).second;
+    const Communicator& on = all_.at(call.communicator);
+    for (Rank other = 0; other < on.size() && !is_first; ++other)
+      if (other != call.rank && lives_in(other, call))
+        return violate(call, "messages", "PEER_FAILED names rank " + std::to_string(call.source) + " again");
   }
 
   bool is_asked_for(const Call& call) {
@@ -103,6 +114,7 @@ class Messages {
   const std::map<std::string, Communicator>& all_;
   std::vector<Violation>& violations_;
   std::map<Stream, std::vector<const Call*>> sent_, received_;
+  std::set<Stream> named_;                // to a receive of any source, of any tag
   std::map<Stream, const Call*> failed_;  // the first receive of it that did
 };
 

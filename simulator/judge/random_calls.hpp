@@ -44,6 +44,8 @@ class RandomCalls {
     std::string name;
     ucft_comm_h handle = UCFT_COMM_NULL;  // this rank is not in it
     std::int32_t rank = 0, size = 0;
+    std::uint64_t collections = 0;       // that this rank has made
+    std::vector<std::uint64_t> taken{};  // in these, of each rank; of one that has failed as many as there can be
     bool is_there() const { return handle != UCFT_COMM_NULL; }
   };
   // Words of plain memory, or of ucft_alloc.
@@ -78,6 +80,7 @@ class RandomCalls {
     std::vector<std::uint64_t> counts;  // of the ranks; empty: all have the same
     std::uint64_t count = 0;
     bool in_place = false, is_lent = false;
+    bool has_function = false;  // its operator is a function of this program
     ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
     std::vector<std::int32_t> missing, late;
     ucft_result_t result = UCFT_RESULT_INIT;
@@ -103,9 +106,13 @@ class RandomCalls {
   void split(const Drawn& drawn, int step, std::size_t which);
   void close(std::size_t which);
   void messages(const Drawn& drawn, int step, Communicator& on);
+  void collect(const Drawn& drawn, int step, Communicator& on);
+  void prepare_send(Letter& letter, int step, const Communicator& on, std::vector<std::uint64_t>& words);
   void post(Letter& letter);
   void take_sent(Letter& letter);
   void take_received(Letter& letter, const std::vector<std::uint64_t>& words);
+  void finish(const Letter& letter);
+  void gossip(const Drawn& drawn, int step, Communicator& on);
   void leave_job();
 
   Posted prepare(const Drawn& drawn, int step, const Communicator& on, bool is_blocking) const;
@@ -125,6 +132,7 @@ class RandomCalls {
   std::uint64_t extra_ = 0;           // elements, by mistake
   std::size_t most_communicators_ = 4;
   std::uint64_t longest_ = 20000, long_from_ = 97;  // elements; of a hundred calls those from there on are as long
+  bool one_leaves_early_ = false;                   // some rank does
   bool is_out_ = false;
 };
 

@@ -128,6 +128,31 @@ class Job {
     }
     set_contributors(2, {});
   }
+  // The mean of 1, 10 and 100, and 0.1 off.
+  void add_gossip() {
+    add(Kind::gossip);
+    for (std::int32_t rank = 0; rank < 3 - dead; ++rank) {
+      of(rank).dtype = UCFT_DOUBLE;
+      of(rank).op = UCFT_AVG;
+      of(rank).given = {number(rank == 0 ? 1 : rank == 1 ? 10 : 100)};
+      of(rank).got = {number(dead ? 5.6 : 37.1)};
+      of(rank).contributors = 3u - dead;
+      of(rank).bound = 0.01;
+      of(rank).answer = dead ? UCFT_GOSSIP_SURVIVORS : UCFT_GOSSIP_ALL_RANKS;
+    }
+  }
+  static Block number(double value) { return block_of(&value, 1, UCFT_DOUBLE); }
+  // Rank 0 receives of any rank; it hears of rank 2.
+  void add_named() {
+    Call call;
+    call.kind = Kind::receive;
+    call.size = 3;
+    call.source = 2;
+    call.status = UCFT_ERR_PEER_FAILED;
+    call.began_at = 500;
+    call.ended_at = 510;
+    ranks[0].calls.push_back(call);
+  }
   void add_split() {
     add(Kind::split);
     for (std::int32_t rank = 0; rank < 3; ++rank) {
@@ -193,6 +218,7 @@ TEST(Judge, ARightHistoryIsRight) {
   EXPECT_EQ(rules_of(job_of([](Job& job) {
               add_all(job);
               job.add_quorum();
+              job.add_gossip();
               job.add_split();
               job.add_messages();
             })),
@@ -201,6 +227,8 @@ TEST(Judge, ARightHistoryIsRight) {
               add_all(job);
               job.kill();
               add_all(job);
+              job.add_gossip();
+              job.add_named();
             })),
             "");
 }
@@ -233,6 +261,54 @@ const Lie lies[] = {
        job.add_allreduce();
        job.of(1).status = UCFT_ERR_EXCLUDED;
        job.of(1).got = job.of(1).before;
+     }},
+    {"AGossipThatHasNotEnded", "ends",
+     [](Job& job) {
+       job.add_gossip();
+       job.of(1).ended_at = -1;
+     }},
+    {"AGossipThatFails", "status",
+     [](Job& job) {
+       job.add_gossip();
+       for (std::int32_t rank = 0; rank < 3; ++rank) job.of(rank).status = UCFT_ERR_TOO_MANY_FAILURES;
+     }},
+    {"AGossipWithOtherBits", "agreement",
+     [](Job& job) {
+       job.add_gossip();
+       job.of(1).got = {Job::number(37.05)};
+     }},
+    {"AGossipFurtherOffThanItsBound", "values",
+     [](Job& job) {
+       job.add_gossip();
+       for (std::int32_t rank = 0; rank < 3; ++rank) job.of(rank).bound = 0.002;
+     }},
+    {"AGossipOfSurvivorsBeyondWhatTheyGave", "values",
+     [](Job& job) {
+       job.kill();
+       job.add_gossip();
+       for (std::int32_t rank = 0; rank < 2; ++rank) job.of(rank).got = {Job::number(10.2)};
+     }},
+    {"AGossipOfSomeAlone", "completeness",
+     [](Job& job) {
+       job.add_gossip();
+       for (std::int32_t rank = 0; rank < 3; ++rank) job.of(rank).answer = UCFT_GOSSIP_SURVIVORS;
+     }},
+    {"AGossipOfFewer", "completeness values",
+     [](Job& job) {
+       job.add_gossip();
+       for (std::int32_t rank = 0; rank < 3; ++rank) job.of(rank).contributors = 2;
+     }},
+    {"ARankThatLivesIsNamedToAReceiveOfAny", "messages",
+     [](Job& job) {
+       job.add_allreduce();
+       job.add_named();
+     }},
+    {"ADeathThatIsNamedTwice", "messages",
+     [](Job& job) {
+       job.add_allreduce();
+       job.kill();
+       job.add_named();
+       job.add_named();
      }},
     {"AStatusThatIsNotPromised", "status agreement",
      [](Job& job) {
@@ -537,6 +613,27 @@ TEST(Judge, ARankThatLeavesBehindACutLinkMayBeMissing) {
   job.of(0).ended_at = leaves.ended_at + 10;
   EXPECT_FALSE(judge(job.ranks, {}).empty());
   EXPECT_TRUE(judge(job.ranks, {2}).empty());
+}
+
+// It had its own result, and left before the others had theirs.
+TEST(Judge, TheResultOfALeaverBehindACutLinkBindsNobody) {
+  Job job;
+  job.add_allreduce();
+  for (const std::int32_t rank : {0, 1}) {
+    job.of(rank).got = {block({11})};
+    job.of(rank).contributors = 2;
+    job.of(rank).missing = {2};
+    job.of(rank).ended_at += 100;
+  }
+  Call leaves;
+  leaves.kind = Kind::destroy;
+  leaves.began_at = job.of(2).ended_at;
+  leaves.ended_at = leaves.began_at + 10;
+  job.ranks[2].calls.push_back(leaves);
+  EXPECT_FALSE(judge(job.ranks, {}).empty());
+  EXPECT_TRUE(judge(job.ranks, {2}).empty());
+  for (const std::int32_t rank : {0, 1}) job.of(rank).ended_at = leaves.began_at - 1;
+  EXPECT_FALSE(judge(job.ranks, {2}).empty()) << "they had theirs before";
 }
 
 // Ranks 1 and 2 are of one host, and rank 2 dies. If rank 1 had left before, its results bind nobody.
