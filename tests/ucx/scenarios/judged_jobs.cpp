@@ -39,11 +39,13 @@ judge::RankHistory head_of_this_rank() {
   return head;
 }
 
-// random_calls SEED STEPS DIRECTORY
+// random_calls SEED STEPS DIRECTORY [awake]. awake: none stops itself. (A parent like nsenter stops with it, for good.)
 RANKS(random_calls) {
   judge::FileRecorder recorder(arguments.at(2), head_of_this_rank());
-  const judge::RandomCalls::Around around{
-      &say_started, [](std::chrono::milliseconds time) { stop_for(static_cast<unsigned>(time.count())); }};
+  const bool may_stop = arguments.size() < 4;
+  const judge::RandomCalls::Around around{&say_started, [may_stop](std::chrono::milliseconds time) {
+                                            if (may_stop) stop_for(static_cast<unsigned>(time.count()));
+                                          }};
   try {
     judge::RandomCalls(std::stoull(arguments.at(0)), context, comm, recorder, around).run(std::stoi(arguments.at(1)));
   } catch (const std::logic_error& error) {
