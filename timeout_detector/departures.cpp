@@ -365,23 +365,22 @@ void Departures::tell_left(const std::vector<Rank>& ranks, Rank left) {
                           .all_know = peer_of(left).all_know});
 }
 
-// Others may not know that we are out, and would wait for us: our process lives.
+// Others may not know that we are out, and would wait for us: our process lives. It comes before all else: a rank that
+// learns that it is out while it hears others out must not go on without them meanwhile.
 void Departures::exclude_self(Exclusion why) {
   exclusion_ = why;
-  actions_.push_back({.kind = Action::Kind::exclude_self, .rank = me_});
+  actions_.insert(actions_.begin() + static_cast<std::ptrdiff_t>(actions_taken_),
+                  {.kind = Action::Kind::exclude_self, .rank = me_});
   tell(near_.empty() ? present() : near(), me_, true);
 }
 
-// A rank that learns that it is out while it hears others out must not go on without them meanwhile.
+// A rank that is out kills nobody for silence any more, and tells nobody else that it is out.
 std::optional<Departures::Action> Departures::next_action() {
-  if (told_out_ && !is_out()) {
-    const std::vector<Action> rest(actions_.begin() + static_cast<std::ptrdiff_t>(actions_taken_), actions_.end());
-    actions_.clear();
-    actions_taken_ = 0;
-    exclude_self(Exclusion::declared_dead);
-    actions_.insert(actions_.end(), rest.begin(), rest.end());
+  if (told_out_ && !is_out()) exclude_self(Exclusion::declared_dead);
+  while (actions_taken_ < actions_.size()) {
+    const Action& next = actions_[actions_taken_++];
+    if (!is_out() || (next.kind != Action::Kind::tell_out && next.kind != Action::Kind::fence)) return next;
   }
-  if (actions_taken_ < actions_.size()) return actions_[actions_taken_++];
   actions_.clear();
   actions_taken_ = 0;
   return {};

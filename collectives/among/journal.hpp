@@ -52,13 +52,14 @@ struct JournalEntry {
   enum class What : std::uint8_t {
     contribution,  // what this host gives to its next call
     message,       // of another host
-    failure,       // another host has failed: all of its ranks have
-    turn,          // time has passed: see OperationWindow::on_turn
-    leave,         // a host posts nothing from operation `from` on; this one: nothing any more
-    left,          // another host is gone: all of its ranks have left, or failed before the last of them did
-    waiting,       // this host has waited for long: see OperationWindow::say_waiting
-    result,        // the long result of an operation, which all ranks of this host take from there
-    end            // nothing follows: this host has left, and no host needs it any more
+    failure,  // another host has failed: its ranks are gone, the last one by failing. list: a bit for each of them,
+              // whether it has failed
+    turn,     // time has passed: see OperationWindow::on_turn
+    leave,    // a host posts nothing from operation `from` on; this one: nothing any more
+    left,     // another host is gone: all of its ranks have left, or failed before the last of them did
+    waiting,  // this host has waited for long: see OperationWindow::say_waiting
+    result,   // the long result of an operation, which all ranks of this host take from there
+    end       // nothing follows: this host has left, and no host needs it any more
   };
   What what = What::turn;
   // Of this host, by its call. Each reader has it from the memory of the host: not written down.

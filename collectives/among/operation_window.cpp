@@ -28,7 +28,7 @@ void OperationWindow::clear_completed() {
 
 bool OperationWindow::can_start(OperationNumber number) const {
   if (number >= window_ && !slot(number - window_).finished()) return false;
-  return number < 2 * window_ || number - 2 * window_ < dropped_upto_;
+  return number < 2 * window_ || number - 2 * window_ < std::max(dropped_upto_, may_drop_upto_);
 }
 
 bool OperationWindow::ready(Outbox& out) {
@@ -56,6 +56,7 @@ OperationNumber OperationWindow::post(const Arguments& arguments, const Operatio
 
 void OperationWindow::start(const Arguments& arguments, const Operation::Memory& memory, Outbox& out) {
   const OperationNumber number = next_++;
+  if (number >= 2 * window_) drop_up_to(number - 2 * window_ + 1);
   Rank prev = no_rank;
   if (number >= window_) {
     exclude_failures_of(number - window_);
@@ -175,11 +176,12 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
       is_out_ = is_out_ || static_cast<Rank>(list[i] & ~contributed_bit) == me_;
     }
   }
-  if (operation.arguments().counts_as_rooted()) return;
-  // A mismatch proves nothing of a rank that has not come so far. As much is kept as what follows leaves room for.
-  const bool is_mismatch = operation.decision().outcome == Outcome::mismatch;
-  const OperationNumber kept = is_mismatch ? std::max(window_, 2 * window_ - window_ / 2 - 1) : window_;
-  if (number >= kept) drop_up_to(number - kept + 1);
+  if (operation.arguments().counts_as_rooted() || number < window_) return;
+  const OperationNumber end = number - window_ + 1;
+  if (operation.decision().outcome == Outcome::mismatch)
+    may_drop_upto_ = std::max(may_drop_upto_, end);
+  else
+    drop_up_to(end);
 }
 
 void OperationWindow::drop_up_to(OperationNumber end) {

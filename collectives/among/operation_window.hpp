@@ -8,8 +8,7 @@
 //   a contributing operation c (allreduce, barrier, allgather) proves that every live rank has joined c, and so has
 //   finished all of 0 .. c-W: they are dropped. Rooted operations prove nothing of the sort. So after W/2 of them in a
 //   row a barrier is posted on their behalf. It runs beside the following operations; it also agrees on the failures of
-//   that stretch. Nor does a mismatch prove it: behind one, W/2 - 1 operations more are retained, as many as there is
-//   room for.
+//   that stretch. Nor does a mismatch prove it. Behind one nothing is dropped before an operation needs its place.
 //
 // Leaving: a rank that leaves says from which operation on it posts nothing. When all before that one are finished
 // here, it counts as failed in those from there on, but not against f. It may go when each rank that lives has come so
@@ -114,6 +113,7 @@ class OperationWindow {
   Buffers& buffers_;
   std::vector<Operation> slots_;
   OperationNumber next_ = 0, dropped_upto_ = 0;
+  OperationNumber may_drop_upto_ = 0;  // behind mismatches, if there is need
   int unfinished_ = 0, correcting_ = 0;
   bool is_out_ = false, has_left_ = false;
   OperationNumber rooted_in_a_row_ = 0;

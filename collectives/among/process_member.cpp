@@ -59,7 +59,7 @@ void ProcessMember::read() {
     ended_ |= entry->what == JournalEntry::What::end;
     for (Leaver& each : leavers_)
       each.is_recorded |= entry->what == JournalEntry::What::leave && entry->about == each.host;
-    if (entry->what == JournalEntry::What::failure) note_given_up(entry->about);
+    if (entry->what == JournalEntry::What::failure) note_given_up(*entry);
     if (entry->what == JournalEntry::What::result)
       take_result(*entry);
     else
@@ -77,11 +77,25 @@ void ProcessMember::read() {
   process_.let_go().clear();
 }
 
-void ProcessMember::note_given_up(Host host) {
+// A bit for each rank of the host: whether it has failed, as this rank has heard. Others may have left.
+std::vector<std::byte> ProcessMember::failed_of(Host host) const {
   const Ranks ranks = ranks_of(host);
-  for (Rank rank = ranks.first; rank < ranks.end; ++rank)
-    if (!dead_.contains(rank) && UCFT_SOMETIMES("a log gives up a host that its reader has not lost"))
+  std::vector<std::byte> bits(static_cast<std::size_t>(ranks.end - ranks.first + 7) / 8);
+  for (Rank rank = ranks.first; rank < ranks.end; ++rank) {
+    const auto place = static_cast<std::size_t>(rank - ranks.first);
+    if (failed_.contains(rank)) bits[place / 8] |= std::byte{1} << place % 8;
+  }
+  return bits;
+}
+
+void ProcessMember::note_given_up(const JournalEntry& entry) {
+  const Ranks ranks = ranks_of(entry.about);
+  for (std::size_t place = 0; place < entry.list.size() * 8; ++place) {
+    const Rank rank = ranks.first + static_cast<Rank>(place);
+    const bool has_failed = (entry.list[place / 8] >> place % 8 & std::byte{1}) != std::byte{0};
+    if (has_failed && !dead_.contains(rank) && UCFT_SOMETIMES("a log gives up a rank that its reader has not lost"))
       caller_.on_given_up(rank);
+  }
 }
 
 void ProcessMember::report() {
@@ -162,7 +176,9 @@ bool ProcessMember::record_failures() {
     if (process_.window().failed().contains(host) && UCFT_SOMETIMES("a host is gone that is known to be so")) continue;
     const bool has_left = how == Gone::left || how == Gone::left_needed;
     if (how == Gone::left_needed) UCFT_SOMETIMES("a host has left whose last one may have been needed");
+    const std::vector<std::byte> failed = has_left ? std::vector<std::byte>() : failed_of(host);
     record({.what = has_left ? JournalEntry::What::left : JournalEntry::What::failure,
+            .list = failed,
             .about = host,
             .was_needed = how == Gone::left_needed});
     return true;
@@ -253,7 +269,10 @@ void ProcessMember::on_failures(Rank first, Rank end, Gone how) {
   const bool may_be_needed = last == Gone::failed || last == Gone::left_needed;
   if (how != Gone::somehow) last = how == Gone::left && may_be_needed ? Gone::left_needed : how;
   const Rank spoke = first_alive(host);
-  for (Rank rank = first; rank < end; ++rank) is_news |= dead_.insert(rank);
+  for (Rank rank = first; rank < end; ++rank) {
+    is_news |= dead_.insert(rank);
+    if (how == Gone::failed) failed_.insert(rank);
+  }
   if (!is_news) return;
   const Rank speaks = first_alive(host);
   if (speaks == no_rank && UCFT_SOMETIMES("the last rank of a host is gone")) dead_hosts_.push_back({host, last});

@@ -134,7 +134,8 @@ class ProcessMember {
   bool has_gone(Host host) const { return first_alive(host) == no_rank; }
   void say_that_we_leave();
   bool record_leavers();
-  void note_given_up(Host host);
+  void note_given_up(const JournalEntry& entry);
+  std::vector<std::byte> failed_of(Host host) const;
   void report();
   std::span<const std::byte> bytes_of(Slice value) const;
   void read();
@@ -165,7 +166,7 @@ class ProcessMember {
   };
   std::deque<Owed> owed_;  // operations with long results that are not written down
   bool speaks_ = false, ended_ = false, lost_ = false;
-  FailedRanks dead_;
+  FailedRanks dead_, failed_;
   struct DeadHost {
     Host host;
     Gone how;

@@ -11,6 +11,7 @@
 #include "simulator/jobs/files.hpp"
 #include "simulator/jobs/launcher.hpp"
 #include "simulator/jobs/situations.hpp"
+#include "simulator/judge/fates.hpp"
 #include "simulator/judge/random_calls.hpp"
 #include "simulator/judge/recorder.hpp"
 #include "ucft/ucft.h"
@@ -21,6 +22,8 @@ namespace {
 
 // After a freeze the last rank of the host goes on so much later than the first, at most.
 constexpr Time thaw = 200 * millisecond;
+// From the start of the last rank until all have their contexts. Where lifelines can't be made they are tried for 10 s.
+constexpr Time longest_start = 4 * second, longest_start_without_lines = 12 * second;
 constexpr Time longest_job = 150 * second;
 
 // The out-of-band allgather of start-up: rounds that are complete when all have given.
@@ -112,6 +115,11 @@ class RunningJob {
     const bool has_ended = kernel_.run(begin + longest_job);
     watch_situations({});
     result_.lasted = kernel_.now() - begin;
+    for (int rank = 0; rank < plan_.ranks(); ++rank)  // of two that don't reach each other either may be given up
+      for (const auto& [other, since] : process(rank).unreached) {
+        fall_silent(rank, since);
+        fall_silent(rank_of(*other), since);
+      }
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       if (may_be_minority(rank)) may_be_dead_.insert(rank);
     for (const auto& [rank, since] : silent_) {  // the others may go on without it, and it may not know yet
@@ -196,8 +204,14 @@ class RunningJob {
       ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
       if (!plan_.by_launcher) params.oob = gathering_.of(members_[place]);
       ucft_context_h context = UCFT_CONTEXT_NULL;
+      last_start_ = kernel_.now();
       if (const ucft_status_t status = ucft_context_create(&params, &context); status != UCFT_OK)
         return note_failed_start(rank, status);
+      const bool has_all_lines =
+          !plan_.temper.refuses_some && std::ranges::none_of(processes_, &Process::has_lacked_descriptors);
+      const Time longest = has_all_lines ? longest_start : longest_start_without_lines;
+      if (const std::string late = judge::how_late(last_start_, kernel_.now(), &disturbed_, longest); !late.empty())
+        add("time", fmt::format("rank {} starts: {}", rank, late));
       if (plan_.missing >= 0)
         add("start-up", fmt::format("rank {} has a context, without rank {}", rank, plan_.missing));
       if (!started_.insert(rank).second) add("start-up", fmt::format("two processes are rank {}", rank));
@@ -320,13 +334,7 @@ class RunningJob {
         process(fault.who).most_descriptors = process(fault.who).descriptors.size() + kernel_.below(4);
         return kernel_.at(kernel_.now() + fault.lasts,
                           [this, &fault] { process(fault.who).most_descriptors = SIZE_MAX; });
-      case Fault::ucx:  // it can't reach the others, and they don't hear it: of two any may be given up
-        for (int rank = 0; rank < plan_.ranks(); ++rank)
-          if (rank == fault.who ||
-              plan_.hosts[static_cast<std::size_t>(rank)] != plan_.hosts[static_cast<std::size_t>(fault.who)])
-            fall_silent(rank);
-        process(fault.who).ucx_fails_until = kernel_.now() + fault.lasts;
-        return;
+      case Fault::ucx: process(fault.who).ucx_fails_until = kernel_.now() + fault.lasts; return;
       case Fault::connection:
         if (!lose_connections(process(fault.who), process(fault.other))) return;
         if (kernel_.one_in(2)) lose_streams(process(fault.who), process(fault.other));
@@ -369,11 +377,14 @@ class RunningJob {
   }
 
   Process& process(int rank) { return *processes_.at(static_cast<std::size_t>(rank)); }
-  void fall_silent(int rank) {
+  void fall_silent(int rank) { fall_silent(rank, kernel_.now()); }
+  void fall_silent(int rank, Time since) {
     may_be_dead_.insert(rank);
-    silent_.try_emplace(rank, kernel_.now());
+    Time& first = silent_.try_emplace(rank, since).first->second;
+    first = std::min(first, since);
     // It may have been all that a host could hear.
-    for (int other = 0; other < plan_.ranks() && plan_.temper.refuses_some; ++other) may_be_dead_.insert(other);
+    if (!plan_.temper.refuses_some || plan_.hosts.back() == 0) return;
+    for (int other = 0; other < plan_.ranks(); ++other) may_be_dead_.insert(other);
   }
   void host_falls_silent(int host) {
     for (int rank = 0; rank < plan_.ranks(); ++rank)
@@ -442,6 +453,7 @@ class RunningJob {
   std::vector<judge::Disturbed> disturbed_;
   std::set<int> started_;
   int begun_ = 0;
+  Time last_start_ = 0;  // of a rank
   bool start_up_is_hit_ = false, lacks_memory_ = false;
   JobResult result_;
 };

@@ -47,7 +47,8 @@ struct Process {
   std::set<pthread_mutex_t*> locked;
   std::int64_t memory_left = INT64_MAX;  // bytes of shared memory that it still gets
   std::size_t most_descriptors = SIZE_MAX;
-  Time ucx_fails_until = 0;  // until then one of four calls of UCX ends with an error
+  Time ucx_fails_until = 0;                  // until then one of four calls of UCX ends with an error
+  std::map<const Process*, Time> unreached;  // to whom one has, and when first
   bool has_lacked_memory = false, has_lacked_descriptors = false;  // it was refused some
   std::vector<std::function<void()>> at_end;                       // when its kernel takes it away
 };

@@ -160,7 +160,12 @@ void has_died(ucp_worker* worker) {
   say_gone(worker->number);
 }
 
-bool fails() { return Kernel::process().ucx_fails_until > kernel().now() && kernel().one_in(4); }
+// to: a worker that hears nothing of it then.
+bool fails(std::uint64_t to = 0) {
+  if (Kernel::process().ucx_fails_until <= kernel().now() || !kernel().one_in(4)) return false;
+  if (to != 0) Kernel::process().unreached.try_emplace(worker_of(to)->process, kernel().now());
+  return true;
+}
 
 // Under way on that endpoint.
 Request* new_request(ucp_ep* endpoint, const ucp_request_param_t* param) {
@@ -332,7 +337,7 @@ ucs_status_t ucp_worker_arm(ucp_worker_h worker) { return worker->inbox.empty() 
 
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t* params, ucp_ep_h* endpoint) {
   kernel().pass();
-  if (fails()) return UCS_ERR_NO_RESOURCE;
+  if (fails(reinterpret_cast<const AddressOfWorker*>(params->address)->number)) return UCS_ERR_NO_RESOURCE;
   auto* const made = new ucp_ep;
   made->worker = worker;
   made->target = reinterpret_cast<const AddressOfWorker*>(params->address)->number;
@@ -363,7 +368,7 @@ void ucp_ep_print_info(ucp_ep_h, FILE* stream) {
 
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h endpoint, const ucp_request_param_t* param) {
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails()) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
   const auto ways = std::make_shared<int>(2);  // both must be empty
@@ -381,7 +386,7 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned, const void* header
                                  const void* buffer, size_t count, const ucp_request_param_t* param) {
   kernel().pass();
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails()) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
   ucp_worker* const target = worker_of(endpoint->target);
   const bool goes_apart = kernel().temper.has_long_way && count > shortest_long, ends_at_once = kernel().one_in(2);
   const auto value = std::make_shared<SentValue>(endpoint, buffer, count);
@@ -423,8 +428,8 @@ ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memory, void** key, 
   return UCS_OK;
 }
 void ucp_rkey_buffer_release(void* key) { delete static_cast<ucp_rkey*>(key); }
-ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h, const void* packed, ucp_rkey_h* key) {
-  if (fails()) return UCS_ERR_NO_MEMORY;
+ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h endpoint, const void* packed, ucp_rkey_h* key) {
+  if (fails(endpoint->target)) return UCS_ERR_NO_MEMORY;
   *key = new ucp_rkey;
   std::memcpy(*key, packed, sizeof **key);
   return UCS_OK;
@@ -436,7 +441,7 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h endpoint, const void* buffer, size_t count
                              const ucp_request_param_t* param) {
   kernel().pass();
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails()) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
   send_there(endpoint, [=, value = copied(buffer, count)] {
@@ -451,7 +456,7 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h endpoint, void* buffer, size_t count, uint
                              const ucp_request_param_t* param) {
   kernel().pass();
   if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails()) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
   send_there(endpoint, [=] {

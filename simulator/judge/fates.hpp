@@ -16,11 +16,12 @@ using Rank = std::int32_t;
 inline std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
 
 // Of a wait that ended then, for things that all were there from that time on. Empty: it was not too long.
-inline std::string how_late(std::int64_t from, std::int64_t to, const std::vector<Disturbed>* disturbed) {
+inline std::string how_late(std::int64_t from, std::int64_t to, const std::vector<Disturbed>* disturbed,
+                            std::int64_t longest = longest_wait_ns) {
   if (disturbed == nullptr) return {};
   for (const Disturbed& each : *disturbed)
     if (each.from <= to) from = std::max(from, each.until);
-  if (to <= from || to - from <= longest_wait_ns) return {};
+  if (to <= from || to - from <= longest) return {};
   return "it took " + std::to_string((to - from) / 1'000'000'000) + " s when all was there";
 }
 
@@ -53,6 +54,18 @@ inline std::int64_t leaves_at(const RankHistory& history, const std::string& com
 inline bool has_left(const RankHistory& history, const std::string& communicator, std::int64_t by) {
   const std::int64_t leaves = leaves_at(history, communicator);
   return leaves != INT64_MAX && leaves <= by;
+}
+
+// A rank that was given up on suspicion is told. It may do some things, and leave, before it looks.
+constexpr std::int64_t until_it_looks = 1'000'000'000;
+
+// Its last messages get so much time; INT64_MAX: it does not leave, or has not left.
+inline std::int64_t is_heard_until(const RankHistory& history, const std::string& communicator) {
+  constexpr std::int64_t for_last_messages = 3'000'000'000;
+  for (const Call& call : history.calls)
+    if (call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator))
+      return call.has_ended() ? call.ended_at + for_last_messages : INT64_MAX;
+  return INT64_MAX;
 }
 
 // Of a job, for all that judge it.

@@ -41,24 +41,35 @@ class Gossip {
     return call == nullptr || has_left(judged_.job[at(on_.members[at(rank)])], on_.name, call->ended_at);
   }
 
+  // Until that call has ended: nothing of it may be missing.
+  bool stays(Rank rank, const Call& call) const {
+    return !has_left(judged_.job[at(on_.members[at(rank)])], on_.name, call.ended_at);
+  }
+
   void violate(const char* rule, Rank rank, const std::string& what) {
     violations_.push_back({rule, std::string(name_of(first_.kind)) + " " + std::to_string(instance_.number) + " of " +
                                      on_.name + ", rank " + std::to_string(rank) + ": " + what});
   }
 
   void judge_one(Rank rank) {
-    const Call &call = call_of(rank), &reference = call_of(survivors_.front());
+    const Call& call = call_of(rank);
     if (call.status != UCFT_OK && (call.status != UCFT_ERR_NO_MEMORY || !judged_.may_lack_memory))
       return violate("status", rank, "status " + std::to_string(call.status));
     if (call.status != UCFT_OK) return;
-    if (reference.status == UCFT_OK && (call.got != reference.got || call.contributors != reference.contributors ||
-                                        call.bound != reference.bound || call.answer != reference.answer))
-      violate("agreement", rank, "other than rank " + std::to_string(survivors_.front()));
+    const Call& reference =
+        call_of(*std::ranges::find_if(survivors_, [this](Rank each) { return call_of(each).status == UCFT_OK; }));
+    if (call.got != reference.got || call.contributors != reference.contributors || call.bound != reference.bound ||
+        call.answer != reference.answer)
+      violate("agreement", rank, "other than rank " + std::to_string(reference.rank));
     const auto contributors = static_cast<std::size_t>(call.contributors);
-    if (contributors > givers_.size() || (is_quiet_ && contributors != givers_.size()))
+    const auto least =
+        is_quiet_
+            ? givers_.size()
+            : static_cast<std::size_t>(std::ranges::count_if(survivors_, [&](Rank each) { return stays(each, call); }));
+    if (contributors > givers_.size() || contributors < least)
       violate(
           "completeness", rank,
-          std::to_string(contributors) + " contributors, and " + std::to_string(givers_.size()) + " have posted it");
+          std::to_string(contributors) + " contributors, and " + std::to_string(least) + " have posted it, and live");
     if (is_quiet_ && call.answer != UCFT_GOSSIP_ALL_RANKS) violate("completeness", rank, "it is not of all ranks");
     if (const std::string what = how_far_off(call); !what.empty()) violate("values", rank, what);
   }
@@ -81,7 +92,8 @@ class Gossip {
   // UCFT_GOSSIP_NEARLY_ALL_RANKS.
   std::string how_far_off(const Call& call) const {
     if (call.got.size() != 1 || call.got.front().count != sampled_places(call.got.front().count).size()) return {};
-    if (call.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS || call.bound < 0) return {};
+    if (call.bound < 0) return is_quiet_ ? "nothing is said of its error" : "";
+    if (call.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS) return {};
     const std::vector<double> result = numbers_of(call.got.front());
     std::vector<std::vector<double>> given;
     for (const Rank each : givers_)

@@ -49,10 +49,8 @@ class Collective {
         violations_(violations) {
     for (Rank rank = 0; rank < on.size(); ++rank) {
       const Call* const call = call_of(rank);
-      const bool survives = this->survives(rank);
-      if (survives && call != nullptr) survivors_.push_back(rank);
-      if (!survives && call != nullptr) dead_.push_back(rank);
-      if (survives && call == nullptr) absent_.push_back(rank);  // it has left
+      if (call != nullptr) (survives(rank) ? survivors_ : dead_).push_back(rank);
+      if (call == nullptr && lives_on(rank)) absent_.push_back(rank);  // it has left
     }
   }
 
@@ -77,16 +75,21 @@ class Collective {
   bool is_known(Rank rank) const { return on_.members[at(rank)] >= 0; }
   const Fate& fate_of_member(Rank rank) const { return fates_[at(on_.members[at(rank)])]; }
   bool lacks_memory(Rank rank) const { return call_of(rank)->status == UCFT_ERR_NO_MEMORY; }
-  bool survives(Rank rank) const {
-    return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank) && !has_left_unheard(rank);
+  bool survives(Rank rank) const { return lives_on(rank) && !has_left_unheard(rank); }
+  bool is_on_one_host() const {
+    return std::ranges::all_of(job_, [this](const RankHistory& each) { return each.host == job_.front().host; });
   }
-  // It may have been cut off, and left before another one ended: then it counts as silent, and its result binds nobody.
+  bool lives_on(Rank rank) const {
+    return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank);
+  }
+  // It may have been cut off, and left before another one ended, or soon after: then it counts as silent, and its result
+  // binds nobody.
   bool has_left_unheard(Rank rank) const {
-    if (on_.reads_memory || is_quorum() || !fate_of_member(rank).may_be_dead) return false;
+    if (is_on_one_host()) return false;
     for (Rank other = 0; other < on_.size(); ++other) {
       const Call* const call = call_of(other);
       if (other != rank && call != nullptr && is_known(other) && fate_of_member(other).survives &&
-          has_left_by(rank, call->has_ended() ? call->ended_at : INT64_MAX))
+          left_in_silence(rank, call->has_ended() ? call->ended_at + until_it_looks : INT64_MAX))
         return true;
     }
     return false;
@@ -187,10 +190,9 @@ class Collective {
         continue;
       }
       const Fate& fate = fate_of_member(rank);
-      const bool has_failed =
-          left_in_silence(rank, until) ||
-          (!survives(rank) &&
-           (is_lost_with_its_host(rank) ? lost_at_[at(rank)] <= until : fate.out_at >= 0 || fate.last_at <= until));
+      const bool has_failed = !fate.survives                ? fate.out_at >= 0 || fate.last_at <= until
+                              : is_lost_with_its_host(rank) ? lost_at_[at(rank)] <= until
+                                                            : left_in_silence(rank, until);
       const Rank host = job_[at(on_.members[at(rank)])].host;
       if (has_failed)
         failed.insert(host);
@@ -252,9 +254,10 @@ class Collective {
     const bool any_died = std::ranges::any_of(fates_, [](const Fate& each) { return !each.survives; });
     return is_to_root(call.kind) && any_died && has_left_by(rank, call.ended_at);
   }
-  // Behind a cut link: it counts as silent.
+  // Behind a cut link, as it may have been: it counts as silent.
   bool left_in_silence(Rank rank, std::int64_t by) const {
-    return has_left_by(rank, by) && fate_of_member(rank).may_be_dead;
+    if (!has_left_by(rank, by) || !fate_of_member(rank).may_be_dead) return false;
+    return fate_of_member(rank).last_at <= is_heard_until(job_[at(on_.members[at(rank)])], on_.name);
   }
   bool has_left_by(Rank rank, std::int64_t by) const {
     return is_known(rank) && has_left(job_[at(on_.members[at(rank)])], on_.name, by);
@@ -511,6 +514,11 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
              (last == nullptr ? std::string()
                               : std::string("; its last call: ") + name_of(last->kind) + " of " + last->communicator)});
   }
+  for (const RankHistory& each : job)
+    for (const Call& call : each.calls)
+      if (call.kind == Kind::destroy && call.has_ended())
+        if (const std::string late = how_late(call.began_at, call.ended_at, disturbed, longest_leave_ns); !late.empty())
+          violations.push_back({"time", "rank " + std::to_string(each.rank) + " leaves: " + late});
   std::vector<Rank> ranks;
   for (const RankHistory& each : job) ranks.push_back(each.rank);
   const Case judged{job, std::move(fates), may_lack_memory, disturbed};

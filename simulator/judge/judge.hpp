@@ -13,7 +13,8 @@
 //   quorum        an allreduce with a quorum has so many contributors, and a rank that is late is told so
 //   order         no rank leaves a barrier, or has a sum, before each survivor entered
 //   time          a collective, or a receive that gets a message, ends within longest_wait_ns once all have begun it,
-//                 and nothing befalls a rank any more that may have to do with it
+//                 and nothing befalls a rank any more that may have to do with it. A rank has left within
+//                 longest_leave_ns
 // of communicators their members, and of messages that each is received once, in order, as it was sent. Of an
 // all-reduce by gossip: that survivors have the same, of all ranks if nobody dies, and not further off than its bound.
 // Of a call that differs on purpose it checks that all end, and what an error may write.
@@ -48,5 +49,8 @@ std::vector<Violation> judge(const std::vector<RankHistory>& job, const std::vec
 
 // Some five times UCFT_SUSPECT_AFTER, by its default, and a second.
 constexpr std::int64_t longest_wait_ns = 6'000'000'000;
+// Until a rank that closes its context has left the job. One that another rank leaves without an answer for 3 s, and
+// whose lifelines take their 1 s, gets that far.
+constexpr std::int64_t longest_leave_ns = 4'500'000'000;
 
 }  // namespace ucft::judge

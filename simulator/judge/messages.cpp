@@ -70,7 +70,8 @@ class Messages {
   bool lives_in(Rank peer, const Call& call) const {
     const Communicator& on = all_.at(call.communicator);
     const Rank rank = on.members[at(peer)];
-    return rank >= 0 && fates_[at(rank)].survives && !has_left(job_[at(rank)], on.name, call.ended_at);
+    if (rank < 0 || !fates_[at(rank)].survives) return false;
+    return !has_left(job_[at(rank)], on.name, call.ended_at + (fates_[at(rank)].may_be_dead ? until_it_looks : 0));
   }
 
   void violate(const Call& call, const char* rule, const std::string& what) {

@@ -44,8 +44,8 @@ class RandomCalls {
     std::string name;
     ucft_comm_h handle = UCFT_COMM_NULL;  // this rank is not in it
     std::int32_t rank = 0, size = 0;
-    std::uint64_t collections = 0;       // that this rank has made
-    std::vector<std::uint64_t> taken{};  // in these, of each rank; of one that has failed as many as there can be
+    std::uint64_t collections = 0;       // that this rank has made: collect()
+    std::vector<std::uint64_t> taken{};  // by rank: its messages in these. UINT64_MAX: it has failed
     bool is_there() const { return handle != UCFT_COMM_NULL; }
   };
   // Words of plain memory, or of ucft_alloc.

@@ -122,7 +122,7 @@ void RandomCalls::collect(const Drawn& drawn, int step, Communicator& on) {
     post(each);
     take_received(each, words);
     finish(each);
-    if (each.call.source < 0 || each.call.source >= on.size) continue;
+    if (each.call.source < 0 || each.call.source >= on.size) return;
     std::uint64_t& taken = on.taken[static_cast<std::size_t>(each.call.source)];
     if (each.call.status != UCFT_OK && taken == UINT64_MAX) return;  // all others are gone, or left
     if (each.call.status != UCFT_OK)

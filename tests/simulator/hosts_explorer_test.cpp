@@ -156,6 +156,7 @@ class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::
     entries_.push_back(entry);
     entries_.back().block = {};
     value_.assign(entry.value.begin(), entry.value.end());
+    list_.assign(entry.list.begin(), entry.list.end());
   }
   bool may_append() const override { return entries_.size() <= readable_; }
   const JournalEntry* at(std::uint64_t position) override {
@@ -175,7 +176,7 @@ class ProcessMember : public testing::Test, public ucft::detail::ProcessMember::
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::deque<JournalEntry> entries_;
   std::size_t readable_ = SIZE_MAX;
-  std::vector<std::byte> value_;  // of the last entry, when it was appended
+  std::vector<std::byte> value_, list_;  // of the last entry, when it was appended
   std::vector<OperationNumber> completed_;
   std::vector<Rank> given_up_;
 };
@@ -281,7 +282,8 @@ TEST_F(ProcessMember, AReaderSaysWhatRanksItsLogHasGivenUp) {
   Buffers buffers({&ProcessMember::allocate, this, 4096});
   ucft::detail::ProcessMember reader({1, &hosts}, *this, *this, buffers);
   reader.on_failure(2);
-  append(0, {.what = JournalEntry::What::failure, .about = 1});
+  const std::vector<std::byte> failed{std::byte{3}};
+  append(0, {.what = JournalEntry::What::failure, .list = failed, .about = 1});
   reader.on_failure(0);
   EXPECT_TRUE(reader.speaks());
   EXPECT_EQ(given_up_, std::vector<Rank>{3}) << "it has lost the other one itself";
@@ -289,6 +291,28 @@ TEST_F(ProcessMember, AReaderSaysWhatRanksItsLogHasGivenUp) {
   EXPECT_EQ(entries_.size(), 2U);
   EXPECT_EQ(given_up_.size(), 1U) << "what it writes down itself";
   reader.release_all();
+}
+
+// It may live on in the job: only the communicator has lost it.
+TEST_F(ProcessMember, ARankThatHasLeftIsNotGivenUpWithItsHost) {
+  const std::vector<Host> hosts{0, 0, 1, 1};
+  for (const Rank leaver : {2, 3}) {
+    entries_.clear();
+    given_up_.clear();
+    Buffers buffers({&ProcessMember::allocate, this, 4096});
+    ucft::detail::ProcessMember speaker({0, &hosts}, *this, *this, buffers), reader({1, &hosts}, *this, *this, buffers);
+    speaker.on_left(leaver, false);
+    speaker.on_failure(5 - leaver);
+    ASSERT_EQ(entries_.size(), 1U);
+    EXPECT_EQ(entries_[0].what, JournalEntry::What::failure);
+    const std::vector<std::byte> list{std::byte(1 << (3 - leaver))};
+    entries_[0].list = list;  // as it was
+    EXPECT_EQ(list_, list);
+    reader.look();
+    EXPECT_EQ(given_up_, std::vector<Rank>{5 - leaver});
+    speaker.release_all();
+    reader.release_all();
+  }
 }
 
 // What the dead speaker may not have written down is said again at once, not when a detector has found out.

@@ -632,8 +632,9 @@ TEST(Judge, TheResultOfALeaverBehindACutLinkBindsNobody) {
   job.ranks[2].calls.push_back(leaves);
   EXPECT_FALSE(judge(job.ranks, {}).empty());
   EXPECT_TRUE(judge(job.ranks, {2}).empty());
-  for (const std::int32_t rank : {0, 1}) job.of(rank).ended_at = leaves.began_at - 1;
-  EXPECT_FALSE(judge(job.ranks, {2}).empty()) << "they had theirs before";
+  job.ranks[2].calls.back().began_at += 2'000'000'000;
+  job.ranks[2].calls.back().ended_at += 2'000'000'000;
+  EXPECT_FALSE(judge(job.ranks, {2}).empty()) << "it had time to look";
 }
 
 // Ranks 1 and 2 are of one host, and rank 2 dies. If rank 1 had left before, its results bind nobody.
@@ -721,6 +722,19 @@ TEST(Judge, AWaitIsNotLongWhenAllIsThere) {
     late.ranks[0].calls[call].began_at += 1;
     EXPECT_EQ(rules(late, 0, 0), "");
   }
+}
+
+TEST(Judge, LeavingTakesNoLonger) {
+  const std::vector<Disturbed> none;
+  Job job;
+  job.add(Kind::destroy);
+  job.of(1).ended_at = job.of(1).began_at + longest_leave_ns;
+  EXPECT_TRUE(judge(job.ranks, {}, false, &none).empty());
+  ++job.of(1).ended_at;
+  ASSERT_EQ(judge(job.ranks, {}, false, &none).size(), 1U);
+  EXPECT_EQ(judge(job.ranks, {}, false, &none).front().rule, "time");
+  const std::vector<Disturbed> meanwhile{{0, job.of(1).began_at + 1}};
+  EXPECT_TRUE(judge(job.ranks, {}, false, &meanwhile).empty());
 }
 
 void lack_memory(Job& job, const std::vector<std::int32_t>& ranks) {

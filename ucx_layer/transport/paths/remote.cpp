@@ -8,8 +8,13 @@
 namespace ucft::detail {
 
 bool RemotePath::connect(int peer, std::uint64_t segment, std::span<const std::byte> key, std::string& error) {
+  const ucp_ep_h endpoint = connections_.to(peer);
+  if (endpoint == nullptr) {
+    error = fmt::format("rank {} can't be reached: its connection is lost", peer);
+    return false;
+  }
   auto link = std::make_unique<RemoteLink>();
-  const ucs_status_t status = ucp_ep_rkey_unpack(connections_.to(peer), key.data(), &link->first_key);
+  const ucs_status_t status = ucp_ep_rkey_unpack(endpoint, key.data(), &link->first_key);
   if (status != UCS_OK) {
     error = fmt::format("rank {}'s remote key is of no use here: {}", peer, ucs_status_string(status));
     return false;
