@@ -82,8 +82,8 @@ class Collective {
   bool lives_on(Rank rank) const {
     return is_known(rank) && fate_of_member(rank).survives && !is_lost_with_its_host(rank);
   }
-  // It may have been cut off, and left before another one ended, or soon after: then it counts as silent, and its result
-  // binds nobody.
+  // It may have been cut off, and left before another one ended, or soon after. Then it counts as silent, and its
+  // result binds nobody.
   bool has_left_unheard(Rank rank) const {
     if (is_on_one_host()) return false;
     for (Rank other = 0; other < on_.size(); ++other) {
