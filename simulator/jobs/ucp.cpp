@@ -167,6 +167,12 @@ bool fails(std::uint64_t to = 0) {
   return true;
 }
 
+// UCS_OK: a call on that endpoint begins.
+ucs_status_t refusal_of(const ucp_ep* endpoint) {
+  if (endpoint->status != UCS_OK) return endpoint->status;
+  return fails(endpoint->target) ? UCS_ERR_NO_MEMORY : UCS_OK;
+}
+
 // Under way on that endpoint.
 Request* new_request(ucp_ep* endpoint, const ucp_request_param_t* param) {
   auto* const made = new Request;
@@ -337,10 +343,11 @@ ucs_status_t ucp_worker_arm(ucp_worker_h worker) { return worker->inbox.empty() 
 
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t* params, ucp_ep_h* endpoint) {
   kernel().pass();
-  if (fails(reinterpret_cast<const AddressOfWorker*>(params->address)->number)) return UCS_ERR_NO_RESOURCE;
+  const std::uint64_t target = reinterpret_cast<const AddressOfWorker*>(params->address)->number;
+  if (fails(target)) return UCS_ERR_NO_RESOURCE;
   auto* const made = new ucp_ep;
   made->worker = worker;
-  made->target = reinterpret_cast<const AddressOfWorker*>(params->address)->number;
+  made->target = target;
   made->handler = params->err_handler;
   worker->endpoints.push_back(made);
   network().endpoints.push_back(made);
@@ -367,8 +374,7 @@ void ucp_ep_print_info(ucp_ep_h, FILE* stream) {
 }
 
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h endpoint, const ucp_request_param_t* param) {
-  if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (const ucs_status_t refused = refusal_of(endpoint); refused != UCS_OK) return UCS_STATUS_PTR(refused);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
   const auto ways = std::make_shared<int>(2);  // both must be empty
@@ -385,8 +391,7 @@ ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h endpoint, const ucp_request_param_t* 
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned, const void* header, size_t header_bytes,
                                  const void* buffer, size_t count, const ucp_request_param_t* param) {
   kernel().pass();
-  if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (const ucs_status_t refused = refusal_of(endpoint); refused != UCS_OK) return UCS_STATUS_PTR(refused);
   ucp_worker* const target = worker_of(endpoint->target);
   const bool goes_apart = kernel().temper.has_long_way && count > shortest_long, ends_at_once = kernel().one_in(2);
   const auto value = std::make_shared<SentValue>(endpoint, buffer, count);
@@ -440,8 +445,7 @@ void ucp_rkey_destroy(ucp_rkey_h key) { delete key; }
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h endpoint, const void* buffer, size_t count, uint64_t address, ucp_rkey_h,
                              const ucp_request_param_t* param) {
   kernel().pass();
-  if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (const ucs_status_t refused = refusal_of(endpoint); refused != UCS_OK) return UCS_STATUS_PTR(refused);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
   send_there(endpoint, [=, value = copied(buffer, count)] {
@@ -455,8 +459,7 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h endpoint, const void* buffer, size_t count
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h endpoint, void* buffer, size_t count, uint64_t address, ucp_rkey_h,
                              const ucp_request_param_t* param) {
   kernel().pass();
-  if (endpoint->status != UCS_OK) return UCS_STATUS_PTR(endpoint->status);
-  if (fails(endpoint->target)) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  if (const ucs_status_t refused = refusal_of(endpoint); refused != UCS_OK) return UCS_STATUS_PTR(refused);
   Request* const request = new_request(endpoint, param);
   const std::uint64_t number = request->number;
   send_there(endpoint, [=] {

@@ -43,13 +43,18 @@ inline Fate fate_of(const RankHistory& history) {
   return fate;
 }
 
-// When it begins to leave the communicator, or the job; INT64_MAX: never.
-inline std::int64_t leaves_at(const RankHistory& history, const std::string& communicator) {
+// The call by which it leaves the communicator, or the job; nullptr: it does not.
+inline const Call* leaving_call(const RankHistory& history, const std::string& communicator) {
   const auto leaves = [&](const Call& call) {
     return call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator);
   };
   const auto found = std::ranges::find_if(history.calls, leaves);
-  return found == history.calls.end() ? INT64_MAX : found->began_at;
+  return found == history.calls.end() ? nullptr : &*found;
+}
+// When it begins to leave; INT64_MAX: never.
+inline std::int64_t leaves_at(const RankHistory& history, const std::string& communicator) {
+  const Call* const call = leaving_call(history, communicator);
+  return call == nullptr ? INT64_MAX : call->began_at;
 }
 inline bool has_left(const RankHistory& history, const std::string& communicator, std::int64_t by) {
   const std::int64_t leaves = leaves_at(history, communicator);
@@ -62,10 +67,8 @@ constexpr std::int64_t until_it_looks = 1'000'000'000;
 // Its last messages get so much time; INT64_MAX: it does not leave, or has not left.
 inline std::int64_t is_heard_until(const RankHistory& history, const std::string& communicator) {
   constexpr std::int64_t for_last_messages = 3'000'000'000;
-  for (const Call& call : history.calls)
-    if (call.kind == Kind::destroy || (call.kind == Kind::leave && call.communicator == communicator))
-      return call.has_ended() ? call.ended_at + for_last_messages : INT64_MAX;
-  return INT64_MAX;
+  const Call* const call = leaving_call(history, communicator);
+  return call == nullptr || !call->has_ended() ? INT64_MAX : call->ended_at + for_last_messages;
 }
 
 // Of a job, for all that judge it.

@@ -19,9 +19,10 @@ class Gossip {
     for (Rank rank = 0; rank < on.size(); ++rank) {
       const Rank in_job = on.members[at(rank)];
       const bool survives = in_job >= 0 && judged.fates[at(in_job)].survives;
-      if (instance.calls[at(rank)] != nullptr) givers_.push_back(rank);
-      if (survives && instance.calls[at(rank)] != nullptr) survivors_.push_back(rank);
-      is_quiet_ = is_quiet_ && survives && !has_left_by_the_end(rank);
+      const Call* const call = instance.calls[at(rank)];
+      if (call != nullptr) givers_.push_back(rank);
+      if (call != nullptr && survives) survivors_.push_back(rank);
+      is_quiet_ = is_quiet_ && survives && call != nullptr && stays(rank, *call);
     }
   }
 
@@ -35,12 +36,6 @@ class Gossip {
 
  private:
   const Call& call_of(Rank rank) const { return *instance_.calls[at(rank)]; }
-  // Or does not post it.
-  bool has_left_by_the_end(Rank rank) const {
-    const Call* const call = instance_.calls[at(rank)];
-    return call == nullptr || has_left(judged_.job[at(on_.members[at(rank)])], on_.name, call->ended_at);
-  }
-
   // Until that call has ended: nothing of it may be missing.
   bool stays(Rank rank, const Call& call) const {
     return !has_left(judged_.job[at(on_.members[at(rank)])], on_.name, call.ended_at);

@@ -1,5 +1,8 @@
 // A program of random calls of the API, collectives and messages, the same on all ranks, drawn by a seed. It writes
 // down what it calls and what it gets, for the judge.
+//
+// Its parts: random_calls.cpp (steps, communicators), random_collective.cpp (data and calls of collectives),
+// random_messages.cpp, random_gossip.cpp.
 #pragma once
 
 #include <chrono>

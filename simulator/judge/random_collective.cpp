@@ -139,6 +139,8 @@ RandomCalls::Posted RandomCalls::prepare(const Drawn& drawn, int step, const Com
   posted.is_lent = drawn.below(15, 6) == 0;
   posted.missing.resize(static_cast<std::size_t>(on.size));
   posted.late.resize(static_cast<std::size_t>(on.size));
+  posted.result.missing = posted.missing.data();  // stays where it is, however Posted is moved
+  posted.result.late = posted.late.data();
   posted.result.missing_capacity = posted.result.late_capacity = on.size;
   fill(drawn, step, posted, on);
   return posted;
@@ -231,8 +233,6 @@ ucft_status_t RandomCalls::call(Posted& posted, ucft_comm_h on) const {
   void* const out = posted.out.data();
   const std::uint64_t* const counts = posted.counts.empty() ? nullptr : posted.counts.data();
   const ucft_coll_options_t* const how = &posted.options;
-  posted.result.missing = posted.missing.data();
-  posted.result.late = posted.late.data();
   ucft_result_t* const result = &posted.result;
   switch (c.kind) {
     case Kind::allreduce: return ucft_allreduce(on, in, out, posted.count, c.dtype, c.op, how, result);
@@ -274,8 +274,6 @@ ucft_status_t RandomCalls::init(Posted& posted, ucft_comm_h on) const {
     op.function = &combine_for_user;
     op.arg = reinterpret_cast<void*>(static_cast<std::uintptr_t>(c.op));
   }
-  posted.result.missing = posted.missing.data();
-  posted.result.late = posted.late.data();
   ucft_request_h* const to = &posted.request;
   switch (c.kind) {
     case Kind::quorum:

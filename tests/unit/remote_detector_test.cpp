@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <initializer_list>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -48,10 +49,18 @@ class Afar : public testing::Test, private DetectorThread::Listener {
     peers.push_back({7, 4711, std::move(ours)});
     detector_ = std::make_unique<DetectorThread>(setup, std::vector<DetectorThread::Peer>{}, std::move(peers));
   }
+  // Its first turn reads all these words of the peer.
+  void start_after(std::initializer_list<LifelineWord> words) {
+    Lifeline ours = connect();
+    for (const LifelineWord word : words) peer_.say(word);
+    pollfd said{ours.descriptor(), POLLIN, 0};
+    EXPECT_EQ(poll(&said, 1, 30000), 1);
+    start(never, std::move(ours));
+  }
   void TearDown() override { detector_.reset(); }  // its thread calls us: it ends while we are still an Afar
   void on_tick() override {
     ++ticks_;
-    if (absent_for_.load() > 0ms) std::this_thread::sleep_for(absent_for_.exchange(0ms));  // the detector's thread is
+    if (const auto time = absent_for_.exchange(0ms); time > 0ms) std::this_thread::sleep_for(time);
     if (Clock::now() >= beats_from_.load()) peer_.say(LifelineWord::heartbeat);
   }
   void on_excluded(std::int32_t) override { ++excluded_; }
@@ -82,7 +91,7 @@ class Afar : public testing::Test, private DetectorThread::Listener {
     const std::uint64_t before = ticks_;
     ASSERT_TRUE(eventually([&] { return ticks_ >= before + times; }));
   }
-  // What the peer hears.
+  // The next words that the peer hears.
   Lifeline::News next_news() {
     Lifeline::News news;
     eventually([&] {
@@ -91,7 +100,7 @@ class Afar : public testing::Test, private DetectorThread::Listener {
     });
     return news;
   }
-  // What the peer hears of a detector that stops.
+  // All words that the peer hears from a detector that stops.
   Lifeline::News last_words() {
     std::thread stopping([&] { detector_->stop(); });
     Lifeline::News all;
@@ -114,7 +123,7 @@ class Afar : public testing::Test, private DetectorThread::Listener {
 
   using Kinds = std::vector<Verdict::Kind>;
   static constexpr auto suspected = Verdict::Kind::suspected, proved = Verdict::Kind::proved;
-  std::atomic<std::chrono::milliseconds> absent_for_{};  // of the detector's thread: its first turn takes so long
+  std::atomic<std::chrono::milliseconds> absent_for_{};  // the detector's thread, once: its next turn takes so long
   Lifeline peer_;
   std::atomic<Clock::time_point> beats_from_ = Clock::time_point::max();  // the peer, at each turn of our detector
   std::atomic<std::uint64_t> ticks_ = 0;
@@ -234,13 +243,7 @@ TEST_F(Afar, ThatWeAreExcludedIsHandedOn) {
 
 // Once the rank is known to be out, or to have left, its word does not count any more.
 TEST_F(Afar, ThatWeAreExcludedByALeaverIsHandedOnFirst) {
-  Lifeline ours = connect();
-  peer_.say(LifelineWord::excluded);
-  peer_.say(LifelineWord::out);
-  peer_.say(LifelineWord::leave);
-  pollfd words{ours.descriptor(), POLLIN, 0};
-  EXPECT_EQ(poll(&words, 1, 30000), 1);
-  start(never, std::move(ours));
+  start_after({LifelineWord::excluded, LifelineWord::out, LifelineWord::leave});
   ASSERT_TRUE(eventually([&] { return left_ > 0; }));
   EXPECT_EQ(excluded_at_verdict_, 1);
   EXPECT_EQ(excluded_at_leave_, 1);
@@ -264,12 +267,7 @@ TEST_F(Afar, WeSayThatWeAreOut) {
 // Its last words may be read together: who is out has not finished its part, and must not be taken for one that just
 // leaves.
 TEST_F(Afar, WhoIsOutAndThenLeavesIsProvedDeadFirst) {
-  Lifeline ours = connect();
-  peer_.say(LifelineWord::out);
-  peer_.say(LifelineWord::leave);
-  pollfd words{ours.descriptor(), POLLIN, 0};
-  EXPECT_EQ(poll(&words, 1, 30000), 1);
-  start(never, std::move(ours));
+  start_after({LifelineWord::out, LifelineWord::leave});
   ASSERT_TRUE(eventually([&] { return left_ > 0; }));
   EXPECT_EQ(verdicts_at_leave_, 1u);
 }

@@ -118,7 +118,6 @@ RmaWindow::Connected RmaWindow::connect(std::span<const std::byte> bytes) {
     if (!paths_.remote->has_key(peer_, name.segment, key)) return Connected::impossible;
     there_ = paths_.buffers.data(copy_);
     std::memset(static_cast<void*>(there_), 0, length);
-    std::memset(static_cast<void*>(paths_.buffers.data(told_copy_)), 0, line_bytes);
     target_ = name.address;
     segment_ = name.segment;
     key_.assign(key.begin(), key.end());
