@@ -25,6 +25,8 @@ std::string text_of(const DeparturesPlan& plan) {
                       fmt::format("connections {}, reach {}{}", plan.connections_break ? "break" : "hold", plan.reach,
                                   plan.in_a_ring ? ", in a ring" : ""),
                       plan.prompt ? "prompt" : "any delay");
+  for (std::size_t rank = 0; rank < plan.absent.size(); ++rank)
+    if (plan.absent[rank]) text += fmt::format(" {} is absent,", rank);
   for (const Fault& fault : plan.faults) {
     text += fmt::format(" {}", names[static_cast<int>(fault.kind)]);
     if (fault.rank >= 0) text += fmt::format(" {}", fault.rank);

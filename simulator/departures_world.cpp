@@ -41,6 +41,13 @@ DeparturesWorld::DeparturesWorld(const DeparturesPlan& plan) : plan_(&plan) {
       if (have_lifeline(rank, other)) lifelines.emplace_back(rank, other);
   for (Rank rank = 0; rank < size(); ++rank) {
     at(rank).departures = Departures(rank, plan.host_of, {.suspect_after = suspect_after, .fence = plan.fence});
+    if (is_absent(rank)) {
+      at(rank).dead = true;
+      continue;
+    }
+    at(rank).departures.begin_without(plan.absent);
+    for (Rank other = 0; other < size(); ++other)
+      if (is_absent(other)) at(rank).proved |= bit(other);
     at(rank).departures.watch_along(lifelines);
     if (plan.in_a_ring) at(rank).departures.tell_along(near(rank));
   }
@@ -53,7 +60,7 @@ std::vector<std::vector<DeparturesWorld::Rank>> DeparturesWorld::near(Rank rank)
   for (std::uint64_t host = 0; host <= *std::ranges::max_element(hosts); ++host) {
     std::vector<Rank>& group = host == mine ? near[0] : near.emplace_back();
     for (Rank each = 0; each < size(); ++each)
-      if (hosts[static_cast<std::size_t>(each)] == host) group.push_back(each);
+      if (hosts[static_cast<std::size_t>(each)] == host && !is_absent(each)) group.push_back(each);
     if (host != mine && !are_near(host, mine)) near.pop_back();
   }
   return near;
@@ -71,7 +78,7 @@ bool DeparturesWorld::are_connected(Rank a, Rank b) const {
 
 bool DeparturesWorld::have_lifeline(Rank a, Rank b) const {
   const Rank apart = std::abs(a - b);
-  return !is_here(a, b) && std::min(apart, size() - apart) <= plan_->reach;
+  return !is_here(a, b) && !is_absent(a) && !is_absent(b) && std::min(apart, size() - apart) <= plan_->reach;
 }
 
 bool DeparturesWorld::is_cut(Rank from, Rank to) const {
@@ -444,9 +451,13 @@ void DeparturesWorld::check_end() {
   for (Rank rank = 0; rank < size(); ++rank) {
     if (!takes_part(rank)) continue;
     const Departures& departures = at(rank).departures;
+    for (const Departures::Failure& each : Departures(departures).take_failures())
+      if (is_absent(each.rank)) violation_ = fmt::format("rank {} reports {}, which is absent", rank, each.rank);
     for (Rank other = 0; other < size(); ++other) {
       if (other == rank) continue;
       const bool gone = departures.is_gone(other);
+      if (is_absent(other) && !departures.has_failed(other))
+        violation_ = fmt::format("rank {} counts {}, which is absent, among the others", rank, other);
       if (takes_part(other) && gone && !(at(rank).is_ready && at(other).is_ready))
         violation_ = fmt::format("ranks {} and {} both go on, and {} counts {} as gone", rank, other, rank, other);
       const bool is_owed = are_connected(rank, other) || !at(other).has_left || at(other).mark == Mark::out;

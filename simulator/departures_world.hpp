@@ -49,7 +49,8 @@ struct DeparturesPlan {
   bool connections_break = false;  // where a link is cut, a rank is dead or has left, or its other end is closed
   int reach = 8;                   // lifelines: to so many next ranks, and as many before, in a ring; 8: to all
   bool in_a_ring = false;  // of hosts: ranks of two that aren't neighbours have no connection, and news travel along it
-  bool prompt = true;      // messages are faster than detectors: silence is found when nothing is under way
+  std::vector<bool> absent{};  // by rank: failed before all else, as all know; empty: none
+  bool prompt = true;          // messages are faster than detectors: silence is found when nothing is under way
 };
 
 class DeparturesWorld {
@@ -68,8 +69,8 @@ class DeparturesWorld {
   // "" or what is wrong.
   const std::string& violation() const { return violation_; }
   // Nothing is enabled. A rank goes on or is out, unless it is dead, has left, or hangs. A rank that goes on waits for
-  // none that is dead, out or has left. It counts no other that goes on as gone (but after a last barrier, when no
-  // operation is left to differ in). So all that go on count the same ranks as gone.
+  // none that is dead, out or has left, and reports none that is absent. It counts no other that goes on as gone (but
+  // after a last barrier, when no operation is left to differ in). So all that go on count the same ranks as gone.
   void check_end();
   int going_on() const;
   // Two that take part count each other as failed now, before all words have arrived.
@@ -108,6 +109,7 @@ class DeparturesWorld {
   bool is_here(Rank a, Rank b) const {
     return plan_->host_of[static_cast<std::size_t>(a)] == plan_->host_of[static_cast<std::size_t>(b)];
   }
+  bool is_absent(Rank rank) const { return !plan_->absent.empty() && plan_->absent[static_cast<std::size_t>(rank)]; }
   bool have_lifeline(Rank a, Rank b) const;
   bool are_near(std::uint64_t host, std::uint64_t other) const;
   bool are_connected(Rank a, Rank b) const;

@@ -19,6 +19,17 @@ Departures::Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options
   hosts_ = number.size();
 }
 
+void Departures::begin_without(const std::vector<bool>& absent) {
+  for (std::size_t rank = 0; rank < absent.size(); ++rank) {
+    if (!absent[rank]) continue;
+    assert(static_cast<Rank>(rank) != me_);
+    Peer& peer = peers_[rank];
+    peer.standing = Standing::failed;
+    peer.evidence = peer.announced = Evidence::proof;
+    peer.reported = peer.is_absent = true;
+  }
+}
+
 void Departures::watch_along(std::vector<LifelineEnds> lifelines) {
   lifelines_ = std::move(lifelines);
   for (const Rank other : lifelines_of(lifelines_, me_)) peer_of(other).has_lifeline = true;
@@ -321,7 +332,7 @@ void Departures::pass_on() {
     Peer& peer = peer_of(failed);
     if (has_left(failed) && !is_leaving_)
       tell_left(std::exchange(peer.left_is_announced, true) ? newcomers : all, failed);
-    if (!has_failed(failed)) continue;
+    if (!has_failed(failed) || peer.is_absent) continue;
     tell(peer.announced < peer.evidence ? all : newcomers, failed, is_proved(failed));
     peer.announced = peer.evidence;
   }
@@ -405,7 +416,8 @@ std::uint64_t Departures::hash() const {
     mix(peer.leaving_since.value_or(Time(-1)).count());
     mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 |
         peer.is_out << 5 | peer.seen_here << 6 | static_cast<int>(peer.announced) << 7 | peer.reported << 9 |
-        peer.is_informed << 10 | peer.is_leaving << 11 | peer.left_is_announced << 12 | peer.all_know << 13);
+        peer.is_informed << 10 | peer.is_leaving << 11 | peer.left_is_announced << 12 | peer.all_know << 13 |
+        peer.is_absent << 14);
   }
   mix(actions_taken_);
   for (const Action& action : actions_)

@@ -80,6 +80,9 @@ class Departures {
   Departures() = default;  // of an empty job
   // hosts[rank]: a number of its host; me < hosts.size().
   Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
+  // Before all else: those ranks have failed already, as every rank of the job knows. by rank; empty: none. They are
+  // proved dead and count for no side, and nothing follows from them: no rank is told, and no user.
+  void begin_without(const std::vector<bool>& absent);
   // The lifelines that there are, of all ranks. They join hosts. A host may have been within reach over those that are
   // heard, and no longer be when some have fallen silent. Then it is silent as a whole, also those of its ranks that no
   // rank on this side watches.
@@ -177,6 +180,7 @@ class Departures {
     bool seen_here = false;  // found by this rank, not told by another
     Evidence announced = Evidence::none;
     bool reported = false;
+    bool is_absent = false;    // has failed before the job began: all know
     bool is_informed = false;  // along a graph: was told what this rank has announced
     bool operator==(const Peer&) const = default;
   };

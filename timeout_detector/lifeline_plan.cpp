@@ -20,10 +20,14 @@ std::vector<std::size_t> distances(std::size_t hosts) {
 }  // namespace
 
 std::vector<LifelineEnds> lifeline_plan(const std::vector<std::uint64_t>& hosts, std::int32_t reach,
-                                        std::int32_t all_upto) {
+                                        std::int32_t all_upto, const std::vector<bool>& absent) {
+  const auto is_absent = [&](std::size_t rank) { return !absent.empty() && absent[rank]; };
   std::map<std::uint64_t, std::size_t> number;
   std::vector<std::vector<std::int32_t>> ranks_of;  // by host, in the order of their lowest ranks
+  std::size_t present = 0;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (is_absent(rank)) continue;
+    ++present;
     const auto [found, is_new] = number.try_emplace(hosts[rank], ranks_of.size());
     if (is_new) ranks_of.emplace_back();
     ranks_of[found->second].push_back(static_cast<std::int32_t>(rank));
@@ -33,10 +37,11 @@ std::vector<LifelineEnds> lifeline_plan(const std::vector<std::uint64_t>& hosts,
   const auto add = [&](std::int32_t a, std::int32_t b) { lines.emplace_back(std::min(a, b), std::max(a, b)); };
 
   const std::size_t least = std::ranges::min_element(ranks_of, {}, &std::vector<std::int32_t>::size)->size();
-  if (hosts.size() - least <= static_cast<std::size_t>(std::max(all_upto, 0))) {
-    for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(hosts.size()); ++rank)
-      for (std::int32_t other = 0; other < rank; ++other)
-        if (hosts[static_cast<std::size_t>(rank)] != hosts[static_cast<std::size_t>(other)]) add(rank, other);
+  if (present - least <= static_cast<std::size_t>(std::max(all_upto, 0))) {
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+      for (std::size_t other = 0; other < rank; ++other)
+        if (hosts[rank] != hosts[other] && !is_absent(rank) && !is_absent(other))
+          add(static_cast<std::int32_t>(rank), static_cast<std::int32_t>(other));
     return std::ranges::sort(lines), lines;
   }
 

@@ -21,8 +21,9 @@ using LifelineEnds = std::pair<std::int32_t, std::int32_t>;  // two ranks of dif
 // All of a job, ascending. hosts[rank]: a number of the rank's host. reach: each rank watches so many others, on as
 // many hosts (of few hosts several ranks, if they have them). It watches more where a host has fewer ranks than are
 // needed for all powers of two. all_upto: where no rank has more ranks on other hosts, all of them watch each other.
+// absent: by rank, those that have no lifelines; empty: none.
 std::vector<LifelineEnds> lifeline_plan(const std::vector<std::uint64_t>& hosts, std::int32_t reach,
-                                        std::int32_t all_upto);
+                                        std::int32_t all_upto, const std::vector<bool>& absent = {});
 
 // The other ends of `rank`'s, ascending.
 std::vector<std::int32_t> lifelines_of(const std::vector<LifelineEnds>& plan, std::int32_t rank);

@@ -17,6 +17,11 @@ OperationWindow::OperationWindow(Size size, Buffers& buffers)
       slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)),
       members_(size.ranks) {
   assert(hosts_.empty() || hosts_.size() == static_cast<std::size_t>(size.ranks));
+  for (const Rank rank : size.absent) {
+    members_.exclude(rank);
+    failed_.insert(rank);
+    reported_.insert(rank);
+  }
   assert(size.window >= 2 && "rooted operations need an internal barrier in between");
 }
 

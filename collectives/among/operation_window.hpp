@@ -34,6 +34,7 @@ class OperationWindow {
     Optimism optimism = false;
     std::vector<Rank>
         hosts{};  // of each rank, the same on all: f counts those that fail as a whole. Empty: f counts ranks
+    std::vector<Rank> absent{};  // the same on all: members of no operation, and never counted
   };
   OperationWindow(Size size, Buffers& buffers);
 

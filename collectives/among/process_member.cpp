@@ -16,7 +16,7 @@ ProcessMember::ProcessMember(Place place, Journal& journal, Caller& caller, Buff
       caller_(caller),
       buffers_(buffers),
       process_({host_, place_.hosts->back() + 1, place_.window, place_.optimism, place_.long_bytes, are_ranks_,
-                ranks_of(host_).end - ranks_of(host_).first > 1, place_.failing_together},
+                ranks_of(host_).end - ranks_of(host_).first > 1, place_.failing_together, place_.absent},
                buffers),
       let_go_(static_cast<std::size_t>(place_.hosts->back()) + 1),
       lets_us_go_(let_go_.size()),

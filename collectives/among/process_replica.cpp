@@ -12,7 +12,7 @@ namespace ucft::detail {
 ProcessReplica::ProcessReplica(Size size, Buffers& buffers)
     : size_(std::move(size)),
       buffers_(buffers),
-      window_({size_.me, size_.hosts, size_.window, size_.optimism, size_.failing_together}, buffers),
+      window_({size_.me, size_.hosts, size_.window, size_.optimism, size_.failing_together, size_.absent}, buffers),
       outbox_(buffers),
       deferred_(size_.long_bytes),
       slots_(std::bit_ceil(static_cast<std::size_t>(size_.window) * 4)) {

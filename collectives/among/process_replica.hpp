@@ -41,6 +41,7 @@ class ProcessReplica {
     bool are_ranks = false;
     bool has_replicas = true;
     std::vector<Rank> failing_together{};  // see OperationWindow::Size::hosts
+    std::vector<Rank> absent{};            // see there
   };
   struct Packet {
     Host to;

@@ -37,11 +37,10 @@ constexpr std::chrono::microseconds short_limit = 200ms;  // for tests in which 
 // The server with a loop like the launcher's.
 class ServerThread {
  public:
-  explicit ServerThread(int size, std::chrono::microseconds startup_limit = 30s) {
-    RendezvousServer::Options options;
-    options.size = size;
+  explicit ServerThread(int size, std::chrono::microseconds startup_limit = 30s)
+      : ServerThread(RendezvousServer::Options{.size = size, .startup_limit = startup_limit}) {}
+  explicit ServerThread(RendezvousServer::Options options) {
     options.secret = secret;
-    options.startup_limit = startup_limit;
     options.log = [this](const std::string& line) { log_ += line + "\n"; };  // under mutex_, as all of the server
     std::string error;
     server_ = RendezvousServer::listen(options, error);
@@ -58,7 +57,11 @@ class ServerThread {
     server_->on_rank_exit(rank, 4711, how);
   }
   std::string address() const { return server_->address(); }
-  int port() const { return std::atoi(address().c_str() + address().rfind(':') + 1); }
+  int port() const { return server_->port(); }
+  bool start_up_ended() {
+    const std::lock_guard lock(mutex_);
+    return server_->start_up_ended();
+  }
   std::string log() {
     const std::lock_guard lock(mutex_);
     return log_;
@@ -167,6 +170,11 @@ std::string failing_allgather(Rendezvous& rendezvous, std::chrono::microseconds 
   EXPECT_FALSE(rendezvous.allgather(&own, received.data(), 1, limit, error));
   EXPECT_EQ(received, std::vector<char>(received.size(), 'x')) << "outputs are written on success only";
   return error;
+}
+
+// As a rank whose place is given.
+std::unique_ptr<Rendezvous> take_seat(const ServerThread& server, int rank, int size, std::string& error) {
+  return Rendezvous::connect({rank, size, server.address(), server.secret}, long_limit, error);
 }
 
 class Stranger {
@@ -514,6 +522,89 @@ TEST(Rendezvous, AnotherJobSizeIsRefused) {
   EXPECT_EQ(connect_as(identity_of(server, 0, 3), error), nullptr);
   EXPECT_TRUE(contains(error, "for one of 3 ranks, not 2")) << error;
   expect_job_of(server, 2);
+}
+
+// ---- ranks that are absent ----
+
+TEST(RendezvousOfSome, RoundsEndWithoutAbsentRanksAndHaveZerosOfThem) {
+  for (const std::vector<bool>& absent : std::vector<std::vector<bool>>{
+           {false, true, false, false}, {true, false, false, false}, {true, true, true, false}}) {
+    ServerThread server({.size = 4, .absent = absent});
+    EXPECT_FALSE(server.start_up_ended());
+    on_each_rank(4, [&](int rank) {
+      if (absent[static_cast<std::size_t>(rank)]) return;
+      std::string error;
+      const auto rendezvous = take_seat(server, rank, 4, error);
+      ASSERT_NE(rendezvous, nullptr) << error;
+      for (const std::size_t bytes : {std::size_t{5}, std::size_t{0}, std::size_t{100000}}) {
+        std::vector<char> received(4 * bytes, 'x'), expected;
+        for (int each = 0; each < 4; ++each) {
+          const auto part =
+              absent[static_cast<std::size_t>(each)] ? std::vector<char>(bytes, '\0') : contribution_of(each, bytes);
+          expected.insert(expected.end(), part.begin(), part.end());
+        }
+        const auto own = contribution_of(rank, bytes);
+        EXPECT_TRUE(rendezvous->allgather(own.data(), received.data(), bytes, long_limit, error)) << error;
+        EXPECT_TRUE(received == expected) << bytes << " bytes, rank " << rank;
+      }
+      EXPECT_FALSE(server.start_up_ended());
+      rendezvous->close();
+    });
+    for (int i = 0; i < 1000 && !server.start_up_ended(); ++i) std::this_thread::sleep_for(5ms);
+    EXPECT_TRUE(server.start_up_ended());
+  }
+}
+
+TEST(RendezvousOfSome, AnAbsentRankThatComesIsRefused) {
+  const ServerThread server({.size = 3, .absent = {false, false, true}});
+  std::string error;
+  EXPECT_EQ(take_seat(server, 2, 3, error), nullptr);
+  EXPECT_EQ(error, "refused by the rendezvous: rank 2 is absent from this job: its place stays empty");
+}
+
+TEST(RendezvousOfSome, OnlyRanksThatAreThereAreMissed) {
+  const ServerThread server({.size = 3, .startup_limit = short_limit, .absent = {true, false, false}});
+  std::string error;
+  const auto rendezvous = take_seat(server, 2, 3, error);
+  ASSERT_NE(rendezvous, nullptr) << error;
+  EXPECT_EQ(failing_allgather(*rendezvous), "rank 1 did not arrive within 200 ms");
+}
+
+TEST(RendezvousOfSome, ContributionsOfDifferentSizesAreNamedBesideAbsentRanks) {
+  const ServerThread server({.size = 3, .absent = {true, false, false}});
+  on_each_rank(3, [&](int rank) {
+    if (rank == 0) return;
+    std::string error;
+    const auto rendezvous = take_seat(server, rank, 3, error);
+    ASSERT_NE(rendezvous, nullptr) << error;
+    std::vector<char> own(8), received(24);
+    EXPECT_FALSE(rendezvous->allgather(own.data(), received.data(), static_cast<std::size_t>(rank), long_limit, error));
+    EXPECT_EQ(error, "rank 2 contributed 2 bytes to a round of start-up, rank 1 1");
+  });
+}
+
+// Over IPv4 and IPv6, as far as this machine has them.
+TEST(RendezvousOnAllInterfaces, IsReachedByEveryAddressOfTheHost) {
+  for (const std::string host : {"127.0.0.1", "127.0.0.2", "[::1]"}) {
+    const ServerThread server({.size = 1, .any_interface = true});
+    if (host == "[::1]" && server.address().front() != '[') GTEST_SKIP() << "NOT TESTED: there is no IPv6";
+    std::string error;
+    const auto rendezvous =
+        Rendezvous::connect({0, 1, host + ":" + std::to_string(server.port()), server.secret}, long_limit, error);
+    ASSERT_NE(rendezvous, nullptr) << error;
+    expect_round(*rendezvous, 16);
+    rendezvous->close();
+  }
+}
+
+TEST(RendezvousSeat, WhatIsWrongIsSaid) {
+  std::string error;
+  EXPECT_EQ(Rendezvous::connect({3, 3, "127.0.0.1:1", {}}, short_limit, error), nullptr);
+  EXPECT_EQ(error, "there is no rank 3 among 3");
+  EXPECT_EQ(Rendezvous::connect({0, 3, "somewhere:1", {}}, short_limit, error), nullptr);
+  EXPECT_TRUE(contains(error, "somewhere:1, is not of the form")) << error;
+  EXPECT_EQ(Rendezvous::connect({0, 3, "127.0.0.1:1", {}}, short_limit, error), nullptr);
+  EXPECT_TRUE(contains(error, "cannot reach the server's rendezvous at 127.0.0.1:1: ")) << error;
 }
 
 TEST(Rendezvous, ARankThatDiesIsNamedToThoseWhoWaitAndToThoseWhoCome) {

@@ -74,6 +74,24 @@ TEST(EveryOrder, OfThreePartsOneGoesOnIfItHasTheMajority) {
   EXPECT_EQ(result.two_sides, 0);
 }
 
+// Ranks that are absent from the start count for no side: what is left of a job of five is a job of three.
+TEST(EveryOrder, AbsentRanksCountForNoSide) {
+  const std::vector<std::uint64_t> hosts{0, 0, 0, 1, 2};
+  for (const bool in_a_ring : {false, true})
+    for (const auto& absent : {std::vector<bool>{true, true, false, false, false}, {false, true, true, false, false}}) {
+      const DeparturesPlan plan{.host_of = hosts, .in_a_ring = in_a_ring, .absent = absent};
+      DeparturesPlan cut_off = plan, dying = plan, leaving = plan;
+      cut_off.faults = {cut(links_between({0}, {1, 2}))};
+      const DeparturesExploration result = all_orders_of(cut_off);
+      EXPECT_EQ(result.nobody_went_on, 0);
+      EXPECT_EQ(result.two_sides, 0);
+      dying.faults = {die(3), die_losing(4)};
+      EXPECT_EQ(all_orders_of(dying).nobody_went_on, 0);
+      leaving.faults = {leave(3), die(4)};
+      EXPECT_EQ(all_orders_of(leaving).nobody_went_on, 0);
+    }
+}
+
 // Of three parts of which none has the majority nobody goes on. That is the rule, and its price.
 TEST(EveryOrder, OfThreeEqualPartsNoneGoesOn) {
   const std::uint64_t links = links_between({0}, {1, 2}) | links_between({1}, {2});

@@ -124,5 +124,36 @@ TEST(ConnectionPlan, FewRanksAreAllConnected) {
   EXPECT_EQ(ConnectionPlan(all, 2, 1, 2).peers(), Ranks{});
 }
 
+// The others connect as if an absent rank were not there, over both ends alike.
+TEST(ConnectionPlan, NoRankConnectsWithAbsentOnes) {
+  for (const std::int32_t all_upto : {0, 1000})
+    for (const std::int32_t ranks : {1, 3}) {
+      const std::vector<std::uint64_t> all = groups_of(12, ranks);
+      std::vector<bool> absent(all.size());
+      for (const std::size_t rank : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{11}})
+        absent[rank] = true;
+      std::vector<ConnectionPlan> plans;
+      for (std::size_t rank = 0; rank < all.size(); ++rank)
+        if (!absent[rank]) plans.emplace_back(all, static_cast<std::int32_t>(rank), 1, all_upto, absent);
+      std::size_t at = 0;
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (absent[rank]) continue;
+        const ConnectionPlan& plan = plans[at++];
+        EXPECT_FALSE(plan.peers().empty() && plan.connects_all());
+        for (const std::int32_t peer : plan.peers()) EXPECT_FALSE(absent[static_cast<std::size_t>(peer)]) << rank;
+        for (const auto& group : plan.near())
+          for (const std::int32_t peer : group) EXPECT_FALSE(absent[static_cast<std::size_t>(peer)]) << rank;
+        const MailboxPlaces places = plan.mailboxes();
+        std::size_t other_at = 0;
+        for (std::size_t other = 0; other < all.size(); ++other) {
+          if (absent[other]) continue;
+          const ConnectionPlan& theirs = plans[other_at++];
+          EXPECT_EQ(plan.includes(static_cast<std::int32_t>(other)), theirs.includes(static_cast<std::int32_t>(rank)));
+          if (other != rank) EXPECT_EQ(places.there[other], theirs.mailboxes().here[rank]) << rank << ", " << other;
+        }
+      }
+    }
+}
+
 }  // namespace
 }  // namespace ucft::detail

@@ -619,6 +619,57 @@ TEST(Departures, SilenceOfARankOfThisHostSaysNothingOfOthers) {
   EXPECT_FALSE(departures.is_out() || departures.has_failed(2) || departures.has_failed(4));
 }
 
+// ---- ranks that are absent from the start ----
+
+TEST(Departures, AnAbsentRankHasFailedAndNothingFollows) {
+  Departures departures(2, three_hosts, options);
+  departures.begin_without({true, false, false, false, false, true});
+  EXPECT_EQ(turn(departures), Texts{});
+  for (const Departures::Rank absent : {0, 5}) {
+    EXPECT_TRUE(departures.has_failed(absent) && departures.is_proved(absent) && departures.is_gone(absent));
+    EXPECT_FALSE(departures.may_live(absent) || departures.has_left(absent));
+  }
+  EXPECT_TRUE(departures.may_live(1) && !departures.is_gone(1));
+  EXPECT_TRUE(departures.take_failures().empty());
+  departures.on_word(1, 5, true);
+  departures.on_verdict(0, true);
+  departures.on_connection_lost(5, 0s);
+  EXPECT_EQ(turn(departures), Texts{});
+  EXPECT_EQ(departures.count().counted, 4);
+}
+
+TEST(Departures, AnAbsentRankCountsForNoSide) {
+  Departures with(2, three_hosts, options), without(2, three_hosts, options);
+  without.begin_without({true, true, false, false, false, false});
+  for (Departures* each : {&with, &without}) {
+    for (const Departures::Rank rank : {4, 5}) each->on_verdict(rank, false);
+    turn(*each);
+  }
+  EXPECT_FALSE(with.is_out());
+  EXPECT_FALSE(without.is_out()) << "two of four, and the lowest of them";
+  Departures upper(4, three_hosts, options);
+  upper.begin_without({true, true, false, false, false, false});
+  for (const Departures::Rank rank : {2, 3}) upper.on_verdict(rank, false);
+  EXPECT_EQ(turn(upper).front(), "exclude_self");
+}
+
+TEST(Departures, TheOthersOfAnAbsentRanksHostSpeakForIt) {
+  Departures departures(2, {7, 7, 7, 8}, options);
+  departures.begin_without({true, false, false, false});
+  departures.on_verdict(1, true);
+  EXPECT_EQ(turn(departures), (Texts{"hear_out 1", "depart 1 failed proved", "announce to 3: 1 proved"}));
+  EXPECT_EQ(departures.take_failures(), (std::vector<Departures::Failure>{{1, true}}));
+}
+
+TEST(Departures, ANewNeighbourIsNotToldOfAbsentRanks) {
+  Departures departures(1, {7, 7, 8, 8, 9}, options);
+  departures.begin_without({false, false, true, false, false});
+  departures.tell_along({{0, 1}, {3}});
+  departures.on_word(0, 4, true);
+  EXPECT_EQ(turn(departures),
+            (Texts{"hear_out 4", "depart 4 failed proved", "announce to 0: 4 proved", "announce to 3: 4 proved"}));
+}
+
 // ---- along a graph ----
 
 const std::vector<std::vector<Departures::Rank>> of_rank_0{{0, 1}, {2, 3}};

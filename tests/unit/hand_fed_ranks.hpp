@@ -94,11 +94,11 @@ struct Ended {
 
 class HandFedRank {
  public:
-  HandFedRank(Rank rank, Rank ranks, int window_size = 2, Optimism optimistic = false)
+  HandFedRank(Rank rank, Rank ranks, int window_size = 2, Optimism optimistic = false, std::vector<Rank> absent = {})
       : me(rank),
         buffers({&HandFedRank::allocate, this, 4096}),
         outbox(buffers),
-        window({rank, ranks, window_size, optimistic}, buffers) {}
+        window({rank, ranks, window_size, optimistic, {}, std::move(absent)}, buffers) {}
   ~HandFedRank() { window.release_all(); }
   HandFedRank(const HandFedRank&) = delete;
 
@@ -211,10 +211,12 @@ class HandFedRank {
 // All ranks of a communicator, and the letters on their way.
 class HandFedWorld {
  public:
-  explicit HandFedWorld(Rank ranks, int window_size = 2, Optimism optimistic = false) {
+  // absent: they are dead from the start, and all ranks know it.
+  explicit HandFedWorld(Rank ranks, int window_size = 2, Optimism optimistic = false,
+                        const std::vector<Rank>& absent = {}) {
     for (Rank rank = 0; rank < ranks; ++rank) {
-      ranks_.push_back(std::make_unique<HandFedRank>(rank, ranks, window_size, optimistic));
-      alive_.push_back(true);
+      ranks_.push_back(std::make_unique<HandFedRank>(rank, ranks, window_size, optimistic, absent));
+      alive_.push_back(std::ranges::find(absent, rank) == absent.end());
     }
   }
 

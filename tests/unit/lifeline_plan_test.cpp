@@ -122,5 +122,25 @@ TEST(LifelinePlan, OfLargeJobsIsSmall) {
   EXPECT_TRUE(std::ranges::all_of(of, [](int each) { return each == 4; }));
 }
 
+// As if they were not there: the same plan among the others, under their numbers.
+TEST(LifelinePlan, AbsentRanksHaveNone) {
+  for (const auto& hosts : layouts())
+    for (const std::int32_t all_upto : {0, 32}) {
+      std::vector<bool> absent(hosts.size());
+      std::vector<std::int32_t> ranks;
+      std::vector<std::uint64_t> others;
+      for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+        absent[rank] = rank % 3 == 0 && hosts.size() > 1;
+        if (absent[rank]) continue;
+        ranks.push_back(static_cast<std::int32_t>(rank));
+        others.push_back(hosts[rank]);
+      }
+      std::vector<LifelineEnds> expected;
+      for (const auto& [a, b] : lifeline_plan(others, 2, all_upto))
+        expected.emplace_back(ranks[static_cast<std::size_t>(a)], ranks[static_cast<std::size_t>(b)]);
+      EXPECT_EQ(lifeline_plan(hosts, 2, all_upto, absent), expected) << hosts.size();
+    }
+}
+
 }  // namespace
 }  // namespace ucft::detail

@@ -819,6 +819,38 @@ TEST(OperationWindow, AnswersAreOwedOnlyWhileSomebodyHasFailed) {
 // ---- leaving, as a process ------------------------------------------------------------------------------------------
 
 // It says so in a packet and in words. An answer to each of them would be answered, too, by a rank that has gone.
+// They are no failures of any operation: f is for those that are there.
+TEST(OperationWindow, AbsentRanksAreMembersOfNoOperationAndCountForNothing) {
+  for (const bool optimistic : {false, true})
+    for (const std::vector<Rank>& absent : {std::vector<Rank>{1}, {0}, {0, 2}, {0, 1, 2, 3}}) {
+      HandFedWorld world(6, 2, optimistic, absent);
+      const auto present = static_cast<std::uint64_t>(6 - absent.size());
+      for (OperationNumber number = 0; number < 10; ++number) {
+        world.post_all(sum_of_words(0), [](Rank) { return word(1); });
+        world.run();
+        for (Rank rank = 0; rank < 6; ++rank) {
+          if (!world.alive(rank)) continue;
+          const Ended& ended = world[rank].ended(number);
+          EXPECT_EQ(ended.outcome, Outcome::success);
+          EXPECT_EQ(word_of(ended.value), present);
+          EXPECT_EQ(ended.contributors, present);
+          EXPECT_EQ(ended.attempts, 1u);
+          EXPECT_TRUE(ended.list.empty());
+          EXPECT_EQ(world[rank].window.members().excluded(), absent);
+        }
+      }
+      world.kill(4);  // f = 1 is for this one
+      for (OperationNumber number = 10; number < 14; ++number) {
+        world.post_all(sum_of_words(1), [](Rank) { return word(1); });
+        world.run();
+        if (number == 10) world.tell_all(4);
+        world.run();
+        EXPECT_EQ(world[5].ended(number).outcome, Outcome::success);
+        EXPECT_EQ(word_of(world[5].ended(number).value), present - 1);
+      }
+    }
+}
+
 TEST(ProcessMember, ARankAloneThatLeavesIsAnsweredOnce) {
   struct NoCaller final : ProcessMember::Caller {
     void on_completed(OperationNumber, OperationNumber, std::span<const std::byte>) override {}

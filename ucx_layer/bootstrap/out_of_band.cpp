@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <future>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "ucx_layer/test_points.hpp"
 
@@ -66,6 +68,15 @@ bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::
     return false;
   }
   return true;
+}
+
+void OutOfBand::use(std::unique_ptr<bootstrap::Rendezvous> rendezvous, std::vector<bool> absent, Microseconds limit) {
+  rendezvous_ = std::move(rendezvous);
+  absent_ = std::move(absent);
+  limit_ = limit;
+  rank_ = rendezvous_->rank();
+  size_ = rendezvous_->size();
+  assert(absent_.empty() || (absent_.size() == static_cast<std::size_t>(size_) && !is_absent(rank_)));
 }
 
 bool OutOfBand::allgather(const void* source, void* received, std::size_t bytes, std::string& error,

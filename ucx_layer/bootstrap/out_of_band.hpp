@@ -1,5 +1,6 @@
 // The out-of-band allgather of start-up. The first of these that exists is used: the caller's, ucft_run's rendezvous, a
-// PMIx server's. Without any of them the job has one rank.
+// PMIx server's. Without any of them the job has one rank. Or it is a rendezvous that is given, of a job in which some
+// ranks may be absent from the start.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +28,17 @@ class OutOfBand {
   // callbacks.allgather == nullptr: the environment decides. False with a reason, also where a launcher has started
   // several processes and none of the ways to find the others is there.
   bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, const Choice& choice);
+  // The same, over that rendezvous. absent: by rank; empty: none is. It must be the same on all that are there.
+  void use(std::unique_ptr<bootstrap::Rendezvous> rendezvous, std::vector<bool> absent, Microseconds limit);
   void wait_at_most(Microseconds limit) {
     limit_ = std::min(limit_, limit);
   }  // from now on, for ranks that don't arrive
   int rank() const { return rank_; }
   int size() const { return size_; }
+  bool is_absent(int rank) const { return !absent_.empty() && absent_[static_cast<std::size_t>(rank)]; }
 
-  // received: size() * bytes. Runs meanwhile() now and then, so that peers who need our progress get it. False with a
-  // reason that names the culprit, if the other side knows it.
+  // received: size() * bytes; those of absent ranks are zero. Runs meanwhile() now and then, so that peers who need our
+  // progress get it. False with a reason that names the culprit, if the other side knows it.
   bool allgather(const void* source, void* received, std::size_t bytes, std::string& error,
                  const std::function<void()>& meanwhile = {});
   // The same, of one value.
@@ -57,6 +61,7 @@ class OutOfBand {
   std::unique_ptr<bootstrap::Pmix> pmix_;
   Microseconds limit_{};
   int rank_ = 0, size_ = 1;
+  std::vector<bool> absent_;  // by rank; empty: none
 };
 
 }  // namespace ucft::detail

@@ -34,7 +34,12 @@ constexpr microseconds grace = std::chrono::seconds(3);
 // Longer limits are cut to this, so that no sum overflows.
 constexpr microseconds longest_limit = std::chrono::hours(24 * 365);
 
+// Of an error text: the process that runs the rendezvous.
+constexpr const char *launcher = "the launcher", *server = "the server";
+
+// A rank's place, from the environment or given.
 struct Environment {
+  const char* host = launcher;
   int rank = 0;
   int size = 0;
   sockaddr_storage address{};
@@ -143,13 +148,16 @@ Transfer receive_all(int socket, char* bytes, std::size_t count, Clock::time_poi
   return Transfer::Complete;
 }
 
-std::string transfer_error(Transfer outcome, microseconds limit) {
-  return outcome == Transfer::TimedOut
-             ? "the launcher's rendezvous did not answer within " + duration_text(limit)
-             : "the launcher's rendezvous closed the connection (the launcher has ended, or refused this rank)";
+std::string transfer_error(Transfer outcome, microseconds limit, const std::string& host) {
+  return host + "'s rendezvous " +
+         (outcome == Transfer::TimedOut ? "did not answer within " + duration_text(limit)
+                                        : "closed the connection (" + host + " has ended, or refused this rank)");
 }
 
-constexpr const char* not_ours = "UCFT_RENDEZVOUS leads to something that is not this job's rendezvous";
+std::string not_ours(const char* host) {
+  return (host == launcher ? "UCFT_RENDEZVOUS leads" : "the address of the server leads") +
+         std::string(" to something that is not this job's rendezvous");
+}
 
 struct Expected {
   FrameType type;
@@ -157,24 +165,25 @@ struct Expected {
 };
 
 // Receives the frame `expected` into `payload`; an Error frame becomes the error text.
-bool receive_frame(int socket, Expected expected, std::vector<char>& payload, microseconds limit, std::string& error) {
+bool receive_frame(int socket, Expected expected, std::vector<char>& payload, microseconds limit, const char* host,
+                   std::string& error) {
   const auto deadline = Clock::now() + limit;
   FrameHeader header;
   Transfer outcome = receive_all(socket, reinterpret_cast<char*>(&header), sizeof header, deadline);
   if (outcome != Transfer::Complete) {
-    error = transfer_error(outcome, limit);
+    error = transfer_error(outcome, limit, host);
     return false;
   }
   const bool is_expected = header.type == expected.type && header.payload_bytes == expected.payload_bytes;
   const bool is_error = header.type == FrameType::Error && header.payload_bytes <= max_error_bytes;
   if (header.magic != frame_magic || (!is_expected && !is_error)) {
-    error = not_ours;
+    error = not_ours(host);
     return false;
   }
   payload.resize(header.payload_bytes);
   outcome = receive_all(socket, payload.data(), payload.size(), deadline);
   if (outcome != Transfer::Complete) {
-    error = transfer_error(outcome, limit);
+    error = transfer_error(outcome, limit, host);
   } else if (is_error) {
     error.assign(payload.begin(), payload.end());
   }
@@ -256,7 +265,6 @@ class Arrival {
 
   // All of 127.0.0.0/8 is this host. For when others hold all ports of 127.0.0.1 that may be used towards the launcher.
   void bind_to_another_loopback_address(int socket) const {
-    if (environment_.address.ss_family != AF_INET) return;
     const auto salt = static_cast<std::uint32_t>(Clock::now().time_since_epoch().count() ^ getpid());
     sockaddr_in own{};
     own.sin_family = AF_INET;
@@ -264,6 +272,11 @@ class Arrival {
     const int on = 1;
     setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own);  // if not: as before
+  }
+
+  bool leads_to_loopback() const {  // in IPv4
+    const auto& four = reinterpret_cast<const sockaddr_in&>(environment_.address);
+    return environment_.address.ss_family == AF_INET && ntohl(four.sin_addr.s_addr) >> 24 == 127;
   }
 
   void wait(Clock::time_point now) {
@@ -326,7 +339,7 @@ class Arrival {
     }
     if (header.magic != frame_magic || header.type != FrameType::Error || header.payload_bytes == 0 ||
         header.payload_bytes > max_error_bytes) {
-      error_ = not_ours;
+      error_ = not_ours(environment_.host);
       return false;
     }
     if (attempt.input.size() < frame_bytes(attempt.input)) return true;
@@ -342,7 +355,7 @@ class Arrival {
 
   // A problem that passes leads to another attempt. One that another attempt would meet, too, is an error.
   void lost(int problem) {
-    if (problem == EADDRNOTAVAIL && environment_.address.ss_family == AF_INET) bind_elsewhere_ = true;
+    if (problem == EADDRNOTAVAIL && leads_to_loopback()) bind_elsewhere_ = true;
     for (const int passing : {EADDRNOTAVAIL, EAGAIN, ECONNRESET, ECONNABORTED, ETIMEDOUT, ENOBUFS, ENOMEM, EINTR})
       if (problem == passing) {
         last_problem_ = problem;
@@ -350,16 +363,16 @@ class Arrival {
       }
     fail_to_reach(problem);
   }
-  void fail_to_reach(int problem) {
-    error_ = "cannot reach the launcher's rendezvous at " + environment_.address_text + ": " + std::strerror(problem);
-  }
+  void fail_to_reach(int problem) { error_ = at() + ": " + std::strerror(problem); }
   std::string why_none() const {
     if (closed_ > 0)
-      return "the launcher's rendezvous closed all connections of this rank, " + std::to_string(closed_) + " within " +
-             duration_text(limit_);
-    if (ever_greeted_) return transfer_error(Transfer::TimedOut, limit_);
-    return "cannot reach the launcher's rendezvous at " + environment_.address_text + " within " +
-           duration_text(limit_) + ": " + std::strerror(last_problem_);
+      return std::string(environment_.host) + "'s rendezvous closed all connections of this rank, " +
+             std::to_string(closed_) + " within " + duration_text(limit_);
+    if (ever_greeted_) return transfer_error(Transfer::TimedOut, limit_, environment_.host);
+    return at() + " within " + duration_text(limit_) + ": " + std::strerror(last_problem_);
+  }
+  std::string at() const {
+    return "cannot reach " + std::string(environment_.host) + "'s rendezvous at " + environment_.address_text;
   }
 
   const Environment& environment_;
@@ -393,7 +406,21 @@ std::unique_ptr<Rendezvous> Rendezvous::connect(microseconds limit, std::string&
   if (!error.empty()) return nullptr;
   const int connection = Arrival(environment, limit).connection(error);
   if (connection < 0) return nullptr;
-  return std::unique_ptr<Rendezvous>(new Rendezvous(connection, environment.rank, environment.size));
+  return std::unique_ptr<Rendezvous>(new Rendezvous(connection, environment.rank, environment.size, environment.host));
+}
+
+std::unique_ptr<Rendezvous> Rendezvous::connect(const Seat& seat, microseconds limit, std::string& error) {
+  limit = std::clamp(limit, microseconds(0), longest_limit);
+  Environment given{.host = server, .rank = seat.rank, .size = seat.size, .address_text = seat.address};
+  given.secret = seat.secret;
+  if (seat.size < 1 || seat.size > max_ranks || seat.rank < 0 || seat.rank >= seat.size) {
+    error = "there is no rank " + std::to_string(seat.rank) + " among " + std::to_string(seat.size);
+  } else if (!parse_address(seat.address, given)) {
+    error = "the address of the server, " + seat.address + ", is not of the form 192.0.2.1:PORT or [2001:db8::1]:PORT";
+  } else if (const int connection = Arrival(given, limit).connection(error); connection >= 0) {
+    return std::unique_ptr<Rendezvous>(new Rendezvous(connection, seat.rank, seat.size, given.host));
+  }
+  return nullptr;
 }
 
 Rendezvous::~Rendezvous() {
@@ -419,11 +446,11 @@ bool Rendezvous::allgather(const void* source, void* received, std::size_t bytes
                  bytes ? std::string_view(static_cast<const char*>(source), bytes) : std::string_view());
   const Transfer outcome = send_all(socket_, frame.data(), frame.size(), Clock::now() + limit + grace);
   if (outcome != Transfer::Complete) {
-    error = transfer_error(outcome, limit);
+    error = transfer_error(outcome, limit, host_);
     return false;
   }
   std::vector<char> result;
-  if (!receive_frame(socket_, {FrameType::Result, ranks * bytes}, result, limit + grace, error)) return false;
+  if (!receive_frame(socket_, {FrameType::Result, ranks * bytes}, result, limit + grace, host_, error)) return false;
   if (!result.empty()) std::memcpy(received, result.data(), result.size());
   return true;
 }

@@ -1,15 +1,16 @@
-// The protocol between rendezvous client and server: frames over a loopback TCP connection.
+// The protocol between rendezvous client and server: frames over a TCP connection, mostly over loopback.
 //
 //   client                                   server
 //   Hello {secret, rank, size, pid, began} ->
 //                                      <-    Welcome, or Error and the connection is closed
 //   Contribution {limit, bytes}        ->
-//                                      <-    Result {bytes of all ranks, in rank order}, or Error {text}
+//                                      <-    Result {bytes of all ranks, in rank order; zeros of absent ones}, or
+//                                            Error {text}
 //   ... more rounds ...
 //   Done                               ->    and both close: this rank has finished start-up
 //
-// A connection that ends without Done means that the rank died during start-up. Both ends are on one host, so numbers
-// go in its byte order.
+// A connection that ends without Done means that the rank died during start-up. Both ends are on one host, or on hosts
+// of one kind, so numbers go in their byte order.
 //
 // Other processes may connect, too, and be many. A rank that gets no Welcome connects again, and keeps the connections
 // on which it has said Hello. The server welcomes one of them and closes the others without a word, and so does the

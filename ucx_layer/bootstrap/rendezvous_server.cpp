@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -38,50 +39,76 @@ std::string named(int rank, std::int64_t pid) {
   return "rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + ")";
 }
 
+std::string address_text(int family, bool any_interface) {
+  if (family == AF_INET) return any_interface ? "0.0.0.0" : "127.0.0.1";
+  return any_interface ? "::" : "::1";
+}
+
+std::string in_brackets(int family, bool any_interface) {
+  const std::string text = address_text(family, any_interface);
+  return family == AF_INET ? text : "[" + text + "]";
+}
+
 std::shared_ptr<const std::string> error_frame(const std::string& text) {
   return std::make_shared<const std::string>(make_frame(FrameType::Error, text.substr(0, max_error_bytes)));
 }
 
 }  // namespace
 
+std::optional<RendezvousServer::Listener> RendezvousServer::listen_on(int family, bool any_interface) {
+  sockaddr_storage storage{};
+  auto& four = reinterpret_cast<sockaddr_in&>(storage);
+  auto& six = reinterpret_cast<sockaddr_in6&>(storage);
+  storage.ss_family = static_cast<sa_family_t>(family);
+  if (family == AF_INET)
+    four.sin_addr.s_addr = htonl(any_interface ? INADDR_ANY : INADDR_LOOPBACK);
+  else
+    six.sin6_addr = any_interface ? in6addr_any : in6addr_loopback;
+  socklen_t length = family == AF_INET ? sizeof four : sizeof six;
+  auto* const generic = reinterpret_cast<sockaddr*>(&storage);
+  const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  // Those that say nothing stay in the kernel for this long.
+  const int silent_seconds = 2, off = 0;
+  if (listener >= 0) setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds, sizeof silent_seconds);
+  if (listener >= 0 && any_interface && family == AF_INET6)
+    setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (listener >= 0 && bind(listener, generic, length) == 0 && ::listen(listener, SOMAXCONN) == 0 &&
+      getsockname(listener, generic, &length) == 0) {
+    const int port = ntohs(family == AF_INET ? four.sin_port : six.sin6_port);
+    return Listener{listener, in_brackets(family, any_interface) + ":" + std::to_string(port), port};
+  }
+  const int problem = errno;
+  if (listener >= 0) ::close(listener);
+  errno = problem;
+  return {};
+}
+
+// On all interfaces a socket of IPv6 takes connections over IPv4, too.
 std::unique_ptr<RendezvousServer> RendezvousServer::listen(Options options, std::string& error) {
   assert(options.size >= 1 && options.size <= max_ranks);
-  for (const int family : {AF_INET, AF_INET6}) {
-    sockaddr_storage storage{};
-    auto& four = reinterpret_cast<sockaddr_in&>(storage);
-    auto& six = reinterpret_cast<sockaddr_in6&>(storage);
-    storage.ss_family = static_cast<sa_family_t>(family);
-    if (family == AF_INET)
-      four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    else
-      six.sin6_addr = in6addr_loopback;
-    socklen_t length = family == AF_INET ? sizeof four : sizeof six;
-    auto* const generic = reinterpret_cast<sockaddr*>(&storage);
-    const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    // Those that say nothing stay in the kernel for this long.
-    const int silent_seconds = 2;
-    if (listener >= 0) setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds, sizeof silent_seconds);
-    if (listener >= 0 && bind(listener, generic, length) == 0 && ::listen(listener, SOMAXCONN) == 0 &&
-        getsockname(listener, generic, &length) == 0) {
-      const std::string address = family == AF_INET ? "127.0.0.1:" + std::to_string(ntohs(four.sin_port))
-                                                    : "[::1]:" + std::to_string(ntohs(six.sin6_port));
-      return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(options), listener, address));
-    }
-    error +=
-        (family == AF_INET ? "cannot listen on 127.0.0.1: " : ", nor on ::1: ") + std::string(std::strerror(errno));
-    if (listener >= 0) ::close(listener);
+  assert(options.absent.empty() || options.absent.size() == static_cast<std::size_t>(options.size));
+  const auto families = options.any_interface ? std::array{AF_INET6, AF_INET} : std::array{AF_INET, AF_INET6};
+  for (const int family : families) {
+    if (std::optional<Listener> listener = listen_on(family, options.any_interface))
+      return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(options), std::move(*listener)));
+    error += (family == families[0] ? "cannot listen on " : ", nor on ") + address_text(family, options.any_interface) +
+             ": " + std::strerror(errno);
   }
   return nullptr;
 }
 
-RendezvousServer::RendezvousServer(Options options, int listener, std::string address)
+RendezvousServer::RendezvousServer(Options options, Listener listener)
     : options_(std::move(options)),
-      listener_(listener),
-      address_(std::move(address)),
+      listener_(listener.descriptor),
+      address_(std::move(listener.address)),
+      port_(listener.port),
+      present_(options_.size - static_cast<int>(std::ranges::count(options_.absent, true))),
       descriptor_of_rank_(static_cast<std::size_t>(options_.size), -1),
       began_(static_cast<std::size_t>(options_.size), -1),
       contributed_(static_cast<std::size_t>(options_.size)),
-      finished_(static_cast<std::size_t>(options_.size)) {}
+      finished_(options_.absent) {
+  finished_.resize(static_cast<std::size_t>(options_.size));
+}
 
 RendezvousServer::~RendezvousServer() {
   for (const auto& [descriptor, connection] : connections_) ::close(descriptor);
@@ -268,6 +295,8 @@ bool RendezvousServer::handle_hello(int descriptor, Connection& connection, Time
     refusal = "it takes the job for one of " + std::to_string(hello.size) + " ranks, not " + std::to_string(size);
   } else if (hello.rank >= size) {
     refusal = "there is no rank " + std::to_string(hello.rank) + " among " + std::to_string(size);
+  } else if (is_absent(hello.rank)) {
+    refusal = "rank " + std::to_string(hello.rank) + " is absent from this job: its place stays empty";
   } else if (const int other = descriptor_of_rank_[hello.rank]; other >= 0) {
     refusal = "rank " + std::to_string(hello.rank) + " is connected already, as pid " +
               std::to_string(connections_[other].pid);
@@ -309,7 +338,7 @@ void RendezvousServer::handle_contribution(Connection& connection, TimePoint now
   }
   if (!failure_.empty()) {
     tell_waiting_ranks();
-  } else if (contributed_count_ == options_.size) {
+  } else if (contributed_count_ == present_) {
     finish_round();
   }
 }
@@ -317,15 +346,18 @@ void RendezvousServer::handle_contribution(Connection& connection, TimePoint now
 // ---- rounds ----
 
 void RendezvousServer::finish_round() {
-  const std::size_t bytes = contributed_[0]->size();
-  for (std::size_t rank = 1; rank < contributed_.size(); ++rank) {
-    if (contributed_[rank]->size() == bytes) continue;
+  std::size_t first = 0;
+  while (is_absent(first)) ++first;
+  const std::size_t bytes = contributed_[first]->size();
+  for (std::size_t rank = first + 1; rank < contributed_.size(); ++rank) {
+    if (is_absent(rank) || contributed_[rank]->size() == bytes) continue;
     return fail("rank " + std::to_string(rank) + " contributed " + std::to_string(contributed_[rank]->size()) +
-                " bytes to a round of start-up, rank 0 " + std::to_string(bytes));
+                " bytes to a round of start-up, rank " + std::to_string(first) + " " + std::to_string(bytes));
   }
+  const std::string zeros(present_ < options_.size ? bytes : 0, '\0');
   std::string all;
   all.reserve(bytes * contributed_.size());
-  for (const auto& contribution : contributed_) all += *contribution;
+  for (const auto& contribution : contributed_) all += contribution ? *contribution : zeros;
   const auto frame = std::make_shared<const std::string>(make_frame(FrameType::Result, all));
   for (auto& contribution : contributed_) contribution.reset();
   contributed_count_ = 0;
@@ -357,7 +389,7 @@ void RendezvousServer::tell_waiting_ranks() {
 std::string RendezvousServer::missing_ranks_text() const {
   std::vector<std::size_t> missing;
   for (std::size_t rank = 0; rank < contributed_.size(); ++rank) {
-    if (!contributed_[rank]) missing.push_back(rank);
+    if (!contributed_[rank] && !is_absent(rank)) missing.push_back(rank);
   }
   assert(!missing.empty());
   if (missing.size() == 1) {

@@ -1,10 +1,13 @@
 // The launcher's side of the rendezvous: gathers what each rank contributes and hands it to all, round by round.
 //
 // Single-threaded and driven by somebody else's poll() loop; time is an argument. Listens on the loopback interface: on
-// 127.0.0.1, or where that doesn't exist on ::1.
+// 127.0.0.1, or where that doesn't exist on ::1. Or on all interfaces, for a job whose ranks are on several hosts.
+//
+// Some ranks of the job may be absent: their places are empty. No round waits for them.
 //
 // Invariants
-//  - There is one round at a time. A rank that has contributed to it waits; the round ends when all have, or fails.
+//  - There is one round at a time. A rank that has contributed to it waits. The round ends when all that are not absent
+//    have, or fails.
 //  - Start-up fails once, with one text that names the culprit. The ranks that wait get it, and so do later ones.
 //    As long as no rank waits, nothing is told: programs that never use ucft run in peace.
 //  - A connection that has not shown the secret can cost its own descriptor and a few bytes, nothing else.
@@ -36,6 +39,8 @@ class RendezvousServer {
     Secret secret{};
     std::chrono::microseconds startup_limit = std::chrono::seconds(60);  // from a round's first contribution
     std::function<void(const std::string&)> log;                         // one line, without newline
+    std::vector<bool> absent{};                                          // by rank; empty: none is
+    bool any_interface = false;                                          // listens on all, else on loopback alone
   };
 
   // nullptr: `error` says why.
@@ -44,8 +49,10 @@ class RendezvousServer {
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  // "127.0.0.1:PORT" or "[::1]:PORT", for UCFT_RENDEZVOUS.
+  // "127.0.0.1:PORT" or "[::1]:PORT", for UCFT_RENDEZVOUS. With any_interface "[::]:PORT" or "0.0.0.0:PORT": then the
+  // ranks need an address of this host, and port().
   const std::string& address() const { return address_; }
+  int port() const { return port_; }
 
   // For the poll loop: appends what to watch; on_ready() for each of them that has events; on_timer() when
   // next_deadline() has passed (calling it more often does no harm).
@@ -59,7 +66,7 @@ class RendezvousServer {
 
   // A rank has said who it is: the program uses ucft.
   bool start_up_begun() const { return begun_; }
-  // The first start-up is over: each rank has said Done or has ended, or a failure has been told.
+  // The first start-up is over: each rank that is there has said Done or has ended, or a failure has been told.
   bool start_up_ended() const;
 
  private:
@@ -79,7 +86,15 @@ class RendezvousServer {
   };
   enum class Reading { Continues, Blocked, Ended };
 
-  RendezvousServer(Options options, int listener, std::string address);
+  struct Listener {
+    int descriptor;
+    std::string address;
+    int port;
+  };
+  RendezvousServer(Options options, Listener listener);
+  static std::optional<Listener> listen_on(int family, bool any_interface);  // else: errno says why
+
+  bool is_absent(std::size_t rank) const { return !options_.absent.empty() && options_.absent[rank]; }
 
   void accept_all(TimePoint now);
   bool drop_oldest_stranger(TimePoint now, const std::string& reason);
@@ -106,6 +121,8 @@ class RendezvousServer {
   Options options_;
   int listener_;
   std::string address_;
+  int port_;
+  int present_;                                          // ranks that are not absent
   std::map<int, Connection> connections_;                // by descriptor
   int strangers_ = 0;                                    // of these: have not shown the secret
   std::vector<int> descriptor_of_rank_;                  // -1: not connected
@@ -115,7 +132,7 @@ class RendezvousServer {
   TimePoint round_deadline_{};               // valid while contributed_count_ > 0
   std::chrono::microseconds round_limit_{};  // what led to it, for the error text
   bool begun_ = false;
-  std::vector<bool> finished_;  // by rank: it has said Done, or has ended
+  std::vector<bool> finished_;  // by rank: it has said Done, or has ended, or is absent
   std::string failure_;         // empty: none so far
   bool failure_logged_ = false;
   TimePoint accept_again_at_{};  // after accept() ran out of descriptors

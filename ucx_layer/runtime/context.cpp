@@ -53,6 +53,7 @@ bool register_membarrier() {
 
 std::string Job::describe(std::int32_t who) const {
   if (who < 0 || who >= size) return fmt::format("rank {}", who);
+  if (is_absent(who)) return fmt::format("rank {} (absent from the start)", who);
   return fmt::format("rank {} (host {}, pid {})", who, peer(who).host_name, peer(who).pid);
 }
 
@@ -64,24 +65,37 @@ std::vector<std::int32_t> Context::hosts_of(const std::vector<std::int32_t>& ran
 
 // ---- from start to end ----------------------------------------------------------------------------------------------
 
-ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
+bool Context::prepare(const ucft_context_params_t* params, std::string& error) {
   job_.pid = static_cast<int>(getpid());
   raise_descriptor_limit();
   forks_at_start_ = forks_until_now();
   job_.membarriers = register_membarrier();
   turns_.use(job_.membarriers);
-  if (!read_settings(params, job_.settings, error)) return UCFT_ERR_INVALID_PARAM;
+  if (!read_settings(params, job_.settings, error)) return false;
   if (params != nullptr) departures_.set_callback(params->failure_callback, params->failure_callback_arg);
+  return true;
+}
+
+ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
+  if (!prepare(params, error)) return UCFT_ERR_INVALID_PARAM;
   OutOfBand oob;
   const ucft_oob_coll_t none{};
   if (!oob.open(params == nullptr ? none : params->oob, std::chrono::microseconds(job_.settings.startup_timeout_us),
                 error, {.pmix = job_.settings.pmix != 0, .single = job_.settings.single}))
     return params != nullptr && params->oob.allgather != nullptr ? UCFT_ERR_INVALID_PARAM : UCFT_ERR_STARTUP;
+  return start_over(oob, error);
+}
+
+ucft_status_t Context::start(const ucft_context_params_t* params, OutOfBand oob, std::string& error) {
+  return prepare(params, error) ? start_over(oob, error) : UCFT_ERR_INVALID_PARAM;
+}
+
+ucft_status_t Context::start_over(OutOfBand& oob, std::string& error) {
   StartUp steps(job_, oob, departures_);
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
-  if (job_.rank == 0 && settings().says(LogLevel::warn))
+  if (job_.rank == job_.first_present() && settings().says(LogLevel::warn))
     for (const std::string& sentence : unknown_settings(settings(), environ))
       fmt::print(stderr, "ucft: {}\n", sentence);
   const auto sharing = std::ranges::count_if(job_.peers, &Job::Peer::shares_processors);

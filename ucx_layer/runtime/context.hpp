@@ -23,6 +23,7 @@
 
 namespace ucft::detail {
 
+class OutOfBand;
 struct PointToPointCall;
 
 class Context {
@@ -36,6 +37,8 @@ class Context {
 
   // Collective. params may be null. On an error `error` names the culprit.
   ucft_status_t start(const ucft_context_params_t* params, std::string& error);
+  // The same, over an out-of-band that has been opened. Ranks that are absent from it have failed from the start.
+  ucft_status_t start(const ucft_context_params_t* params, OutOfBand oob, std::string& error);
   // Leaves the job.
   void stop();
 
@@ -168,6 +171,8 @@ class Context {
   static void on_control(void* self, const WireHeader& header, int peer);
   static void endpoint_failed(void* self, int peer, const char* why);
   static void helper_turn(void* self);
+  bool prepare(const ucft_context_params_t* params, std::string& error);
+  ucft_status_t start_over(OutOfBand& oob, std::string& error);
   bool start_threads(std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error);
   void meet();
   void print_stats() const;

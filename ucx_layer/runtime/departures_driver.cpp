@@ -30,7 +30,14 @@ void DeparturesDriver::begin() {
   departures_ = Departures(
       job_.rank, job_.hosts(),
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
+  departures_.begin_without(job_.absent);
   departures_.tell_along(job_.connections.near());
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    if (!job_.is_absent(rank)) continue;
+    of(rank).told.store(Told::failed, std::memory_order_relaxed);
+    of(rank).is_final = true;
+    note_failure(rank, Clock::now());
+  }
 }
 
 void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines) {
@@ -40,7 +47,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   for (auto& each : lifelines) afar.push_back({each.first, job_.peer(each.first).pid, std::move(each.second)});
   for (int rank = 0; rank < job_.size; ++rank) {
     const Job::Peer& peer = job_.peer(rank);
-    if (rank == job_.rank || peer.host != job_.me().host) continue;
+    if (rank == job_.rank || job_.is_absent(rank) || peer.host != job_.me().host) continue;
     if (peer.pid == job_.pid) continue;  // ranks that are threads of one process die together
     const ControlPage* control = transport_->control_of(rank);
     watched.push_back({rank, peer.pid, peer.start_time, control == nullptr ? nullptr : &control->heartbeat,

@@ -1,6 +1,7 @@
 // The job as this rank knows it: written in start-up, read by everybody after it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,7 +32,8 @@ struct Job {
   std::int32_t rank = 0, size = 1;
   std::uint32_t cookie = 0;
   int pid = 0;
-  std::vector<Peer> peers;                  // by rank
+  std::vector<Peer> peers;                  // by rank; an absent one counts as one of the first present rank's host
+  std::vector<bool> absent;                 // by rank: failed from the start, never seen; empty: none
   std::vector<std::int32_t> first_on_host;  // by rank: the lowest rank of its host
   ConnectionPlan connections;
   bool many_hosts = false, all_share_memory = true, one_network = true;
@@ -41,6 +43,13 @@ struct Job {
 
   std::int32_t own_threads = 1;  // that this rank may run on
 
+  bool is_absent(std::int32_t of) const { return !absent.empty() && absent[static_cast<std::size_t>(of)]; }
+  std::int32_t first_present() const {
+    std::int32_t first = 0;
+    while (is_absent(first)) ++first;
+    return first;
+  }
+  std::int32_t present_ranks() const { return size - static_cast<std::int32_t>(std::ranges::count(absent, true)); }
   const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
   const Peer& me() const { return peer(rank); }
   std::vector<std::uint64_t> hosts() const {  // by rank

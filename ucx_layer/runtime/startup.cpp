@@ -44,15 +44,16 @@ struct Identity {
   char host_name[64];
 };
 
-namespace {
-
 constexpr std::size_t text_bytes = 200;
-constexpr std::uint64_t trial_bytes = 4096;
 
 struct StepResult {
   std::int32_t ok;
   char error[text_bytes];
 };
+
+namespace {
+
+constexpr std::uint64_t trial_bytes = 4096;
 
 struct Address {
   RangeName range;
@@ -185,6 +186,20 @@ std::string difference(const Job& job, const Identity& mine, std::int32_t rank, 
   return {};
 }
 
+// Of an absent rank, which has told nothing. It counts as a rank of the host of `first`, the first one that is there.
+// So a job on one host stays one, all of whose ranks share memory.
+Identity stand_in(const Identity& first) {
+  Identity identity = first;
+  identity.pid = 0;
+  identity.start_time = 0;
+  identity.may_share = identity.may_prove = 1;
+  identity.devices = 0;
+  identity.mappable = UINT64_MAX;
+  identity.page = {};
+  identity.processors = {};
+  return identity;
+}
+
 Job::Peer peer_of(const Identity& identity, const Identity& mine) {
   return {.pid = identity.pid,
           .start_time = identity.start_time,
@@ -203,6 +218,11 @@ StartUp::StartUp(Job& job, OutOfBand& oob, DeparturesDriver& departures)
     : job_(job), oob_(oob), departures_(departures) {
   job_.rank = oob.rank();
   job_.size = oob.size();
+  for (std::int32_t rank = 0; rank < job_.size; ++rank)
+    if (oob.is_absent(rank)) {
+      job_.absent.resize(static_cast<std::size_t>(job_.size));
+      job_.absent[static_cast<std::size_t>(rank)] = true;
+    }
 }
 
 bool StartUp::exchange_identities(std::string& error) {
@@ -214,7 +234,12 @@ bool StartUp::exchange_identities(std::string& error) {
   if (mine.may_share != 0 && page.open(trial_bytes, trial_bytes, shortage)) mine.page = page.name();
   std::vector<Identity> all;
   if (!oob_.allgather(mine, all, error)) return false;
+  const Identity& first = all[static_cast<std::size_t>(job_.first_present())];
   for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    if (job_.is_absent(rank)) {
+      all[static_cast<std::size_t>(rank)] = stand_in(first);
+      continue;
+    }
     error = difference(job_, mine, rank, all[static_cast<std::size_t>(rank)]);
     if (!error.empty()) return false;
   }
@@ -243,6 +268,13 @@ void StartUp::take_in(const Identity& mine, const std::vector<Identity>& all) {
   }
 }
 
+// Of a step: the first rank where it didn't work; -1: none.
+std::int32_t StartUp::first_failed(const std::vector<StepResult>& all) const {
+  for (std::int32_t rank = 0; rank < job_.size; ++rank)
+    if (!job_.is_absent(rank) && all[static_cast<std::size_t>(rank)].ok == 0) return rank;
+  return -1;
+}
+
 // The ranks of this host whose memory this one can't open. why: of the first; empty if there is none.
 Unopened StartUp::try_pages(const std::vector<Identity>& all, std::string& why) const {
   Unopened unopened(job_.size);
@@ -265,8 +297,8 @@ bool StartUp::divide_hosts(const std::vector<Identity>& identities, std::string&
   const Unopened unopened = try_pages(identities, why);
   std::vector<StepResult> all;
   if (!oob_.allgather(result_of(why.empty(), why), all, error)) return false;
-  const auto example = std::ranges::find(all, 0, &StepResult::ok);
-  if (example == all.end()) return true;
+  const std::int32_t example = first_failed(all);
+  if (example < 0) return true;
 
   const std::size_t words = unopened.words().size();
   std::vector<std::uint64_t> tables(words * all.size());
@@ -277,11 +309,13 @@ bool StartUp::divide_hosts(const std::vector<Identity>& identities, std::string&
   const std::vector<std::int32_t> parts = parts_of_hosts(job_.hosts(), by_rank);
   for (std::size_t rank = 0; rank < parts.size(); ++rank)
     job_.peers[rank].host = mixed(job_.peers[rank].host, static_cast<std::uint64_t>(parts[rank]));
-  if (job_.rank == 0 && job_.settings.says(LogLevel::warn))
+  for (std::int32_t rank = 0; rank < job_.size; ++rank)
+    if (job_.is_absent(rank)) job_.peers[static_cast<std::size_t>(rank)].host = job_.peer(job_.first_present()).host;
+  if (job_.rank == job_.first_present() && job_.settings.says(LogLevel::warn))
     fmt::print(stderr,
                "ucft: {} can't share memory with all ranks of its host: {}. Ranks that can't share memory count as "
                "different hosts, and send messages\n",
-               job_.describe(static_cast<std::int32_t>(example - all.begin())), error_of(*example));
+               job_.describe(example), error_of(all[static_cast<std::size_t>(example)]));
   return true;
 }
 
@@ -294,12 +328,13 @@ void StartUp::note_places() {
     const Job::Peer& peer = job_.peer(rank);
     const bool is_here = peer.host == me.host;
     job_.first_on_host.push_back(first.try_emplace(peer.host, rank).first->second);
+    if (job_.is_absent(rank)) continue;
     job_.local_ranks += is_here;
     if (is_here) job_.hardware_threads = std::min(job_.hardware_threads, peer.hardware_threads);
     job_.all_share_memory = job_.all_share_memory && is_here && peer.may_share;
     sharing_ += rank == job_.rank || peer.shares_memory_with(me);
   }
-  job_.many_hosts = job_.local_ranks < job_.size;
+  job_.many_hosts = job_.local_ranks < job_.present_ranks();
 }
 
 // A device that leads nowhere is left out: UCX takes any, and a lifeline waits for seconds. The first rank of each
@@ -309,7 +344,8 @@ bool StartUp::try_devices(std::string& error) {
   std::vector<std::size_t> first;  // of each network
   std::map<std::uint64_t, std::size_t> numbers;
   for (std::size_t rank = 0; rank < networks_.size(); ++rank)
-    if (numbers.try_emplace(networks_[rank], first.size()).second) first.push_back(rank);
+    if (!job_.is_absent(static_cast<std::int32_t>(rank)) && numbers.try_emplace(networks_[rank], first.size()).second)
+      first.push_back(rank);
   const std::size_t here = numbers[networks_[static_cast<std::size_t>(job_.rank)]];
   const bool is_first = first[here] == static_cast<std::size_t>(job_.rank);
 
@@ -347,13 +383,15 @@ void StartUp::plan_connections(std::int32_t f) {
   std::map<std::uint64_t, std::int32_t> ranks;
   bool two_levels = job_.settings.algorithm == Algorithm::automatic;
   for (const Job::Peer& peer : job_.peers) {
+    const bool is_absent = job_.is_absent(static_cast<std::int32_t>(groups.size()));
     groups.push_back(peer.may_share ? peer.host : mixed(peer.host, groups.size()));
+    if (is_absent) continue;
     ++ranks[groups.back()];
     two_levels = two_levels && peer.may_be_part_of_host();
   }
   two_levels = two_levels && std::ranges::all_of(ranks, [](const auto& each) { return each.second > 1; });
   const std::int32_t wanted = job_.settings.connect_all;
-  job_.connections = ConnectionPlan(groups, job_.rank, f, wanted >= 0 ? wanted : two_levels ? 40 : 256);
+  job_.connections = ConnectionPlan(groups, job_.rank, f, wanted >= 0 ? wanted : two_levels ? 40 : 256, job_.absent);
 }
 
 bool StartUp::agree(bool ok, std::string& error, const char* step) {
@@ -371,14 +409,14 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
     if (has_given_up) error = fmt::format("{}; {}", mine.error, error);
     return false;
   }
-  const auto failed = std::ranges::find(all, 0, &StepResult::ok);
-  if (failed == all.end()) return true;
+  const std::int32_t failed = first_failed(all);
+  if (failed < 0) return true;
   // Another rank's death may be why, after it had said that it was well: then this names it.
   std::vector<char> presence;
   if (!oob_.allgather(char{1}, presence, error)) return false;
   UCFT_SOMETIMES("a rank fails in start-up, and all name it");
-  error = fmt::format("{} failed at {}: {}", job_.describe(static_cast<std::int32_t>(failed - all.begin())), step,
-                      error_of(*failed));
+  error =
+      fmt::format("{} failed at {}: {}", job_.describe(failed), step, error_of(all[static_cast<std::size_t>(failed)]));
   return false;
 }
 
@@ -411,7 +449,7 @@ Transport::Setup StartUp::setup_of_transport(const Sink& sink) const {
           .log = job_.settings.says(LogLevel::info),
           .sink = sink,
           .sleeper_fences = job_.all_membarriers,
-          .needs_messages = sharing_ < job_.size,
+          .needs_messages = sharing_ < job_.present_ranks(),
           .on_one_host = job_.one_network,
           .range_bytes = range_bytes(mappable_, sharing_, job_.settings.shared_memory_bytes),
           .connections = job_.connections.peers().size(),
@@ -459,13 +497,13 @@ bool StartUp::shut_the_door(std::string& error) {
   while (!transport_->connected() && Clock::now() < limit) transport_->poll();
   std::vector<char> all;
   if (!oob_.allgather(transport_->connected() ? char{1} : char{0}, all, error, polling_)) return false;
-  const auto late = std::find(all.begin(), all.end(), 0);
-  const bool shut = late == all.end() && transport_->accept_no_more();
+  std::int32_t late = 0;
+  while (late < job_.size && (job_.is_absent(late) || all[static_cast<std::size_t>(late)] != 0)) ++late;
+  const bool shut = late == job_.size && transport_->accept_no_more();
   if (!shut && job_.settings.says(LogLevel::info))
     fmt::print(stderr, "ucft: rank {}: UCX's listeners stay open: {}\n", job_.rank,
-               late == all.end() ? "the kernel refuses a filter"
-                                 : fmt::format("a connection of {} is not acknowledged",
-                                               job_.describe(static_cast<int>(late - all.begin()))));
+               late == job_.size ? "the kernel refuses a filter"
+                                 : fmt::format("a connection of {} is not acknowledged", job_.describe(late)));
   return true;
 }
 
@@ -473,10 +511,11 @@ bool StartUp::shut_the_door(std::string& error) {
 bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error) {
   std::vector<LifelineMaker::Wanted> wanted;
   std::vector<LifelineEnds> plan =
-      lifeline_plan(job_.hosts(), std::max(lifelines_wanted, job_.settings.f + 1), all_have_lifelines);
+      lifeline_plan(job_.hosts(), std::max(lifelines_wanted, job_.settings.f + 1), all_have_lifelines, job_.absent);
   for (const std::int32_t rank : lifelines_of(plan, job_.rank))
     wanted.push_back({rank, names[static_cast<std::size_t>(rank)]});
-  const std::uint64_t job = std::uint64_t{job_.cookie} << 32 | static_cast<std::uint32_t>(job_.peers[0].pid);
+  const std::uint64_t job =
+      std::uint64_t{job_.cookie} << 32 | static_cast<std::uint32_t>(job_.peer(job_.first_present()).pid);
   UCFT_TEST_POINT(lifelines);
   const auto limit = std::min(lifeline_limit, std::chrono::microseconds(job_.settings.startup_timeout_us) / 2);
   std::vector<Lifeline> lines = maker.connect(job_.rank, job, wanted, limit, polling_);
@@ -541,7 +580,8 @@ bool StartUp::exchange_addresses(const PeerAddress& mine, const LifelineName& li
   const Job::Peer& me = job_.me();
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::byte* messages = blobs.data() + rank * longest;
-    all.push_back({job_.peers[rank].shares_memory_with(me),
+    all.push_back({job_.is_absent(static_cast<std::int32_t>(rank)),
+                   job_.peers[rank].shares_memory_with(me),
                    job_.connections.includes(static_cast<std::int32_t>(rank)),
                    addresses[rank].range,
                    {messages, messages + addresses[rank].messages_bytes}});

@@ -1,5 +1,7 @@
 // Start-up of a context: the places of all ranks, the transport, wire-up of everything that later operations use. Each
 // step is collective over the out-of-band allgather, so that a rank that fails in one is named on all.
+//
+// Some ranks may be absent. They contribute zeros, which mean nothing: each step passes over them.
 #pragma once
 
 #include <chrono>
@@ -20,7 +22,8 @@
 
 namespace ucft::detail {
 
-struct Identity;  // the facts that a rank tells all others first
+struct Identity;    // the facts that a rank tells all others first
+struct StepResult;  // whether a step worked on a rank
 
 class StartUp {
  public:
@@ -38,6 +41,7 @@ class StartUp {
   std::vector<std::pair<std::int32_t, Lifeline>> take_lifelines() { return std::exchange(lifelines_, {}); }  // by rank
 
  private:
+  std::int32_t first_failed(const std::vector<StepResult>& all) const;
   void take_in(const Identity& mine, const std::vector<Identity>& all);
   Unopened try_pages(const std::vector<Identity>& all, std::string& why) const;
   bool divide_hosts(const std::vector<Identity>& identities, std::string& error);

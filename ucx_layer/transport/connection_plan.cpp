@@ -41,17 +41,23 @@ std::vector<std::int32_t> process_neighbours(std::int32_t size, std::int32_t me,
 }
 
 ConnectionPlan::ConnectionPlan(const std::vector<std::uint64_t>& group_of, std::int32_t me, std::int32_t f,
-                               std::int32_t all_upto)
+                               std::int32_t all_upto, const std::vector<bool>& absent)
     : me_(me), f_(f) {
   std::map<std::uint64_t, std::size_t> number;
+  std::size_t present = 0;
   for (std::size_t rank = 0; rank < group_of.size(); ++rank) {
+    if (!absent.empty() && absent[rank]) {
+      group_of_.push_back(no_group);
+      continue;
+    }
+    ++present;
     const auto [found, is_new] = number.try_emplace(group_of[rank], groups_.size());
     if (is_new) groups_.emplace_back();
     groups_[found->second].push_back(static_cast<std::int32_t>(rank));
     group_of_.push_back(found->second);
   }
   const std::size_t least = std::ranges::min_element(groups_, {}, &std::vector<std::int32_t>::size)->size();
-  all_ = group_of.size() - least <= static_cast<std::size_t>(std::max(all_upto, 0));
+  all_ = present - least <= static_cast<std::size_t>(std::max(all_upto, 0));
   peers_ = peers_of(me);
   if (all_) return;
   const std::size_t mine = group_of_[static_cast<std::size_t>(me)];
@@ -68,7 +74,7 @@ std::vector<std::int32_t> ConnectionPlan::peers_of(std::int32_t rank) const {
   const std::size_t group = group_of_[static_cast<std::size_t>(rank)];
   if (all_) {
     for (std::size_t other = 0; other < group_of_.size(); ++other)
-      if (group_of_[other] != group) peers.push_back(static_cast<std::int32_t>(other));
+      if (group_of_[other] != group && group_of_[other] != no_group) peers.push_back(static_cast<std::int32_t>(other));
     return peers;
   }
   constexpr std::size_t connected = 2;  // who speaks, and its deputy

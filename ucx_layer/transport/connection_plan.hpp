@@ -26,8 +26,9 @@ class ConnectionPlan {
  public:
   ConnectionPlan() = default;
   // group_of: by rank, a number of those that it shares memory with. all_upto: where no rank has more ranks outside its
-  // group, all are connected.
-  ConnectionPlan(const std::vector<std::uint64_t>& group_of, std::int32_t me, std::int32_t f, std::int32_t all_upto);
+  // group, all are connected. absent: by rank, those that no rank connects with; empty: none.
+  ConnectionPlan(const std::vector<std::uint64_t>& group_of, std::int32_t me, std::int32_t f, std::int32_t all_upto,
+                 const std::vector<bool>& absent = {});
 
   bool connects_all() const { return all_; }
   bool includes(std::int32_t rank) const;                            // in start-up
@@ -43,9 +44,11 @@ class ConnectionPlan {
   std::vector<std::int32_t> neighbours_of(std::size_t group) const;
   std::vector<std::int32_t> peers_of(std::int32_t rank) const;
 
+  static constexpr std::size_t no_group = SIZE_MAX;
+
   bool all_ = true;
   std::int32_t me_ = 0, f_ = 0;
-  std::vector<std::size_t> group_of_;              // by rank
+  std::vector<std::size_t> group_of_;              // by rank; no_group: absent
   std::vector<std::vector<std::int32_t>> groups_;  // by their lowest ranks
   std::vector<std::int32_t> peers_;
   std::vector<std::vector<std::int32_t>> near_;

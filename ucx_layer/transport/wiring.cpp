@@ -69,6 +69,8 @@ bool Wiring::connect(const std::vector<PeerAddress>& addresses, std::string& err
   for (int peer = 0; peer < setup_.ranks; ++peer) {
     if (peer == setup_.me) continue;
     const PeerAddress& address = addresses[static_cast<std::size_t>(peer)];
+    absent_ += address.is_absent;
+    if (address.is_absent) continue;
     if (!address.shares_memory && !address.at_once) {
       addresses_.resize(paths_.size());
       addresses_[static_cast<std::size_t>(peer)] = address.messages;
@@ -147,6 +149,7 @@ Wiring::Counts Wiring::counts() const {
     else
       ++counts.messages;
   }
+  counts.messages -= absent_;
   if (connections_ != nullptr) {
     counts.connections = connections_->open_now();
     counts.most_connections = connections_->most_open();

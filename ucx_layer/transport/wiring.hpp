@@ -22,6 +22,7 @@ namespace ucft::detail {
 
 // The facts that each rank knows of a peer before it is wired, from the out-of-band exchange.
 struct PeerAddress {
+  bool is_absent = false;      // from the start: there is no path to it
   bool shares_memory = false;  // same host, and both sides may
   bool at_once = true;  // connected in start-up; else when the first message wants to go there (the same on both sides)
   RangeName range{};
@@ -160,7 +161,8 @@ class Wiring {
   bool all_have_greeted_ = false;
   std::vector<bool> connected_late_;  // by rank: it may leave before UCX has answered it
   bool only_messages_ = false;        // all peers are reached by them
-  std::vector<Path*> paths_;          // by rank; nullptr: this rank, and who is forgotten
+  int absent_ = 0;                    // peers
+  std::vector<Path*> paths_;          // by rank; nullptr: this rank, and those that are forgotten or absent
   struct Postponed {
     int peer;
     Path* path;

@@ -44,10 +44,11 @@ std::optional<OperationNumber> HostSlabs::gossip_left(Rank rank) {
 
 // Before its directory is looked into.
 bool HostSlabs::may_yet_open(std::uint32_t communicator, Rank rank) const {
-  const ControlPage& control = *transport_.control_of(ranks_[static_cast<std::size_t>(rank)]);
+  const ControlPage* const control = transport_.control_of(ranks_[static_cast<std::size_t>(rank)]);
+  if (control == nullptr) return false;  // it is absent from the job
   return communicator_id::is_for_all(communicator)
-             ? communicator_id::number_of(communicator) >= control.opened_for_all.load(std::memory_order_acquire)
-             : communicator_id::number_of(communicator) >= control.opened.load(std::memory_order_acquire);
+             ? communicator_id::number_of(communicator) >= control->opened_for_all.load(std::memory_order_acquire)
+             : communicator_id::number_of(communicator) >= control->opened.load(std::memory_order_acquire);
 }
 
 HostLease HostSlabs::lease(Rank rank) const {

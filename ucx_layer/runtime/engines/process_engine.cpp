@@ -29,6 +29,8 @@ ProcessMember::Place ProcessEngine::place_in(const Places& places, Rank me, Opti
   optimism.begins = !as_published;
   ProcessMember::Place place{places.place_of(me), &places.processes(), context.settings().window, optimism};
   if (places.are_ranks() && !as_published) place.failing_together = context.hosts_of(communicator.ranks());
+  for (Rank rank = 0; rank < communicator.size() && places.are_ranks(); ++rank)
+    if (context.job().is_absent(communicator.context_rank(rank))) place.absent.push_back(rank);
   return place;
 }
 

@@ -51,6 +51,7 @@ void SharedPath::unmap() {
 }
 
 std::byte* SharedPath::memory_of(int peer, std::uint64_t address, std::uint64_t bytes) const {
+  if (!has(peer)) return nullptr;
   const MappedRange& mapped = link_of(peer).mapped;
   return mapped.contains(address, bytes) ? mapped.at(address) : nullptr;
 }
@@ -104,6 +105,7 @@ void SharedPath::note_sleep(int rank, bool sleeps) {
 }
 
 SlabView SharedPath::slab_of(int peer, std::uint32_t communicator, std::size_t bytes) const {
+  if (!has(peer)) return {};
   const SharedLink& link = link_of(peer);
   auto* page = FirstSegment::slabs_in(reinterpret_cast<std::byte*>(link.control));
   while (page != nullptr) {
