@@ -334,9 +334,13 @@ std::shared_ptr<Request> Communicator::reduce_scatterv(py::object send, py::obje
 
 std::shared_ptr<Request> Communicator::broadcast(py::object buffer, std::int32_t root, TypeOf dtype,
                                                  OptionsOf options) {
+  return broadcast_of(View(buffer, "buffer", true, dtype), buffer, root, options);
+}
+
+std::shared_ptr<Request> Communicator::broadcast_of(View data, py::object value, std::int32_t root, OptionsOf options) {
   auto held = std::make_unique<Held>();
-  held->receive = View(buffer, "buffer", true, dtype);
-  return start(std::move(held), buffer, [&](Held& all, ucft_request_h* request) {
+  held->receive = std::move(data);
+  return start(std::move(held), std::move(value), [&](Held& all, ucft_request_h* request) {
     return ucft_broadcast_init(handle_, all.receive.data(), all.receive.count(), all.receive.dtype(), root,
                                address_of(options), request);
   });

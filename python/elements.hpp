@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "ucft/ucft.h"
 
@@ -23,6 +24,9 @@ class View {
   View() = default;
   // name: of the argument, for the sentence of an error. dtype: instead of the buffer's own.
   View(py::handle object, const char* name, bool writable, std::optional<ucft_dtype_t> dtype);
+  // Memory that lives as long as its owner.
+  View(py::object owner, void* data, std::uint64_t count, ucft_dtype_t dtype)
+      : data_(data), count_(count), dtype_(dtype), array_(std::move(owner)) {}
 
   void* data() const { return data_; }
   std::uint64_t count() const { return count_; }  // elements

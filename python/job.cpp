@@ -17,8 +17,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
-constexpr std::uint64_t slice_us = 20'000;          // Ctrl-C is looked for so often
-constexpr std::uint64_t short_slice_us = 200;       // and deferred operations are posted so often
+constexpr std::uint64_t short_slice_us = 200;       // deferred operations are posted so often
 constexpr Seconds drain_limit = Seconds(10);        // for requests in progress when this rank leaves
 constexpr std::uint64_t worth_telling_us = 10'000;  // from such a limit on ucft_wait says whom it has waited for
 
@@ -208,6 +207,36 @@ std::string Context::settings() const {
     text.resize(std::strlen(text.c_str()));
     return text;
   });
+}
+
+py::tuple Context::waiting() const {
+  std::int32_t ready = 0, known = 0;
+  raise_unless_ok(without_gil([&] { return ucft_context_waiting(handle_, &ready, &known); }));
+  return py::make_tuple(ready, known);
+}
+
+std::string Context::address() const {
+  char text[64] = "";
+  raise_unless_ok(without_gil([&] { return ucft_context_address(handle_, text, sizeof text); }));
+  return text;
+}
+
+ucft_comm_h Context::join(double timeout_s) {
+  require(timeout_s >= 0, "join_timeout: seconds, from 0");
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(std::min(timeout_s, 1e9)));
+  for (;;) {
+    ucft_comm_h handle = UCFT_COMM_NULL;
+    std::string why;
+    const ucft_status_t status = without_gil([&] {
+      const ucft_status_t said = ucft_comm_join(handle_, slice_us, &handle);
+      if (said != UCFT_OK) why = ucft_last_error();
+      return said;
+    });
+    if (status == UCFT_OK) return handle;
+    if (status != UCFT_ERR_TIMED_OUT) raise(status, why);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (Clock::now() >= end) raise(status, fmt::format("not within {} s: {}", timeout_s, why));
+  }
 }
 
 void Context::progress() {

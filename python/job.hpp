@@ -63,6 +63,9 @@ struct Held {
 
 class Request;
 
+// Ctrl-C is looked for so often.
+constexpr std::uint64_t slice_us = 20'000;
+
 // Between two looks at what isn't complete. Lets other threads run.
 class Pause {
  public:
@@ -88,6 +91,10 @@ class Context : public std::enable_shared_from_this<Context> {
   std::int32_t rank() const;
   std::int32_t size() const;
   std::string settings() const;
+  py::tuple waiting() const;
+  std::string address() const;
+  // The first communicator of a newcomer, once it is admitted; of others as ucft_comm_create.
+  ucft_comm_h join(double timeout_s);
   void progress();
   ucft_context_h handle() const { return handle_; }
 
@@ -172,9 +179,13 @@ class Request {
   py::object value_;
 };
 
+// One call of ucft_comm_renew, in a thread of its own. It has no limit, so Ctrl-C could not end it otherwise.
+class Renewal;
+
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   Communicator(std::shared_ptr<Context> context, ucft_comm_h handle);
+  ~Communicator();
 
   std::int32_t rank() const;
   std::int32_t size() const { return size_; }
@@ -183,6 +194,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   py::tuple look() const;
   std::shared_ptr<Communicator> dup();
   std::shared_ptr<Communicator> split(std::optional<std::int32_t> colour, std::int32_t key);
+  // From here on this one is closed when it is dropped: a program that renews often drops as many.
+  std::shared_ptr<Communicator> renew(std::int32_t newcomers, double timeout_s);
+  py::tuple newcomers() const;
+  py::object share_state(py::object state, std::uint64_t version);
   void close();
 
   using OptionsOf = const std::optional<Options>&;
@@ -241,6 +256,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     bool operator==(const Signature&) const = default;
   };
 
+  std::vector<std::int32_t> newcomer_ranks() const;
+  std::shared_ptr<Request> broadcast_of(View data, py::object value, std::int32_t root, OptionsOf options);
   void hold_blocks(py::object& send, py::object& receive, TypeOf dtype, Held& held) const;
   // The same with counts. False: in place.
   bool hold_blocks(py::object& send, py::object& receive, const std::vector<std::uint64_t>& counts,
@@ -262,6 +279,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::int32_t size_ = 0;
   std::shared_ptr<Request> last_;  // of allreduce_again: complete; its arrays may be gone
   Signature last_signature_;
+  std::shared_ptr<Renewal> renewal_;  // that Ctrl-C has interrupted: the next call goes on with it
+  bool is_renewed_ = false;
 };
 
 }  // namespace ucft::python

@@ -359,6 +359,34 @@ void bind_classes(py::module_& m) {
       .def("split", &Communicator::split, py::arg("colour"), py::arg("key") = 0,
            "Collective. One communicator per colour, ranks ordered by (key, old rank); colour None: in no part, None "
            "is returned.")
+      .def(
+          "renew",
+          [](const std::shared_ptr<Communicator>& self, std::int32_t newcomers, double timeout) {
+            const py::object renewed = py::cast(self->renew(newcomers, timeout)), context = py::cast(self->context());
+            if (py::getattr(context, "_world", py::none()).is(py::cast(self))) py::setattr(context, "_world", renewed);
+            py::detail::keep_alive_impl(renewed, context);
+            return renewed;
+          },
+          py::arg("newcomers") = -1, py::arg("timeout") = 0.0,
+          "Collective over the survivors. A communicator of the same seats, with newcomers in those of ranks that have "
+          "failed or\nleft.\n\n"
+          "newcomers: how many are waited for, for timeout seconds; -1: one for each free seat. Then those that are "
+          "ready are taken.\n"
+          "context.world is the renewed one from then on, if it was this one. This one is closed when it is dropped. "
+          "If Ctrl-C\nends the wait, the renewal goes on; the next renew() returns it. Until then this rank can do "
+          "nothing else: ThreadError.\n"
+          "StateError: the job is not joinable, or this one was renewed before.")
+      .def_property_readonly(
+          "newcomers", &Communicator::newcomers,
+          "A tuple of the ranks that have come with the renewal that made it, ascending; the same on "
+          "all.")
+      .def("share_state", &Communicator::share_state, py::arg("state"), py::arg("version") = 0,
+           "Collective, after a renewal: a newcomer gets the bytes of the state of the lowest rank that is none. If "
+           "that dies,\nthe next one goes on. Other ranks get back their state, which is only read. Without newcomers "
+           "it does nothing.\n\n"
+           "state: bytes, or anything with a buffer, C-contiguous; a newcomer's is not looked at: None.\n"
+           "version: of the state's format. MismatchError: the donor has another one. TransportError: the checksum is "
+           "wrong; the\ntext names the donor. RootFailedError: no rank that has the state lives.")
       .def("close", &Communicator::close,
            "Leaves the communicator; waits for no other rank. All requests must be complete.");
 
@@ -511,8 +539,11 @@ void bind_classes(py::module_& m) {
           "order, e.g. mpi4py's MPI.COMM_WORLD.allgather. Used while the context is made only.")
       .def("__repr__",
            [](const Context& self) {
-             return self.is_open() ? fmt::format("<ucft.Context: rank {} of {}>", self.rank(), self.size())
-                                   : std::string("<ucft.Context: closed>");
+             std::int32_t rank = -1;
+             if (!self.is_open()) return std::string("<ucft.Context: closed>");
+             if (ucft_context_rank(self.handle(), &rank) == UCFT_ERR_STATE)
+               return std::string("<ucft.Context: in no job yet>");
+             return fmt::format("<ucft.Context: rank {} of {}>", self.rank(), self.size());
            })
       .def_property_readonly("rank", &Context::rank)
       .def_property_readonly("size", &Context::size)
@@ -530,6 +561,19 @@ void bind_classes(py::module_& m) {
             return std::make_shared<Communicator>(self, handle);
           },
           py::keep_alive<0, 1>(), "A communicator of all ranks. The n-th call on each rank makes the same one.")
+      .def(
+          "join",
+          [](const std::shared_ptr<Context>& self, double timeout) {
+            return std::make_shared<Communicator>(self, self->join(timeout));
+          },
+          py::keep_alive<0, 1>(), py::arg("timeout") = 60.0,
+          "The first communicator of a newcomer (UCFT_JOIN is in its environment), once survivors have renewed theirs "
+          "with it.\nOf other processes: as communicator().\n\n"
+          "timeout: seconds; then TimedOutError, and it may be called again. StartUpError: no member of the job can be "
+          "reached,\nor the job refuses this process.")
+      .def("waiting", &Context::waiting,
+           "(ready, known): newcomers that a renewal could take now, and those that this rank knows of. A local view.")
+      .def_property_readonly("address", &Context::address, "HOST:PORT of this rank, for UCFT_JOIN of a newcomer.")
       .def("close", &Context::close,
            "Leaves the job: that is no failure. Operations in progress get 10 s to complete first, else StateError.")
       .def("abandon", &Context::abandon,

@@ -329,7 +329,7 @@ void DetectorThread::judge(std::size_t index, Time now) {
   UCFT_SOMETIMES("a rank on this host falls silent");
   if (has_beaten(watched)) return heard(index, now);  // it had no processor until now, and sleeps again
   if (setup_.spares_traced && is_traced(watched)) return silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
-  if (setup_.fence && processes_.kill(watched.peer.rank)) {
+  if (setup_.fence && !spares_all_.load(std::memory_order_acquire) && processes_.kill(watched.peer.rank)) {
     UCFT_SOMETIMES("a silent rank is killed");
     say_fenced(watched, 0);
     return start_waiting(index, now + setup_.fence_limit);

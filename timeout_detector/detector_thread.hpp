@@ -119,6 +119,9 @@ class DetectorThread {
   // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.
   void poke();
 
+  // Whether silent peers are killed, if the setup says that they are. Any thread.
+  void spare_all(bool spares) { spares_all_.store(spares, std::memory_order_release); }
+
   // Silence counts from now on. Any thread.
   void count_silence() { silence_counts_.store(true, std::memory_order_release); }
 
@@ -212,6 +215,7 @@ class DetectorThread {
   bool states_looked_at_ = false;  // in this turn, of those without a heartbeat counter
   std::mutex verdicts_;
   std::atomic<bool> stopping_ = false, out_ = false, silence_counts_ = true;
+  std::atomic<bool> spares_all_ = false;
   int wake_ = -1;                // eventfd
   std::vector<pollfd> awaited_;  // the thread's alone
   std::thread thread_;

@@ -3,8 +3,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -20,13 +18,13 @@
 #include <set>
 #include <utility>
 
+#include "timeout_detector/own_descriptors.hpp"
+
 namespace ucft::detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Address = std::array<std::uint8_t, 16>;
 
-constexpr std::uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr char confirmation = 'k';
 
 struct Greeting {
@@ -35,92 +33,6 @@ struct Greeting {
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };
 static_assert(sizeof(Greeting) == 16);
-
-Address mapped(const in_addr& address) {
-  Address all;
-  std::memcpy(all.data(), mapped_prefix, sizeof mapped_prefix);
-  std::memcpy(all.data() + 12, &address, 4);
-  return all;
-}
-
-bool is_mapped(const Address& address) { return std::memcmp(address.data(), mapped_prefix, sizeof mapped_prefix) == 0; }
-
-bool is_loopback(const Address& address) {
-  static const Address six = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-  return is_mapped(address) ? address[12] == 127 : address == six;
-}
-
-// The addresses of all interfaces that are up, loopback last: it serves ranks that share a machine but not a process
-// namespace. Link-local ones are left out, as they need the other host's interface number.
-std::vector<Address> own_addresses(const std::vector<std::string>& without) {
-  std::vector<Address> all;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return all;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
-    if (std::find(without.begin(), without.end(), each->ifa_name) != without.end()) continue;
-    if (each->ifa_addr->sa_family == AF_INET) {
-      all.push_back(mapped(reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr));
-    } else if (each->ifa_addr->sa_family == AF_INET6) {
-      const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_addr;
-      if (IN6_IS_ADDR_LINKLOCAL(&six)) continue;
-      Address address;
-      std::memcpy(address.data(), &six, sizeof six);
-      all.push_back(address);
-    }
-  }
-  freeifaddrs(list);
-  std::stable_partition(all.begin(), all.end(), [](const Address& address) { return !is_loopback(address); });
-  if (all.size() > LifelineName::most_addresses) all.resize(LifelineName::most_addresses);
-  return all;
-}
-
-int common_bits(const Address& a, const Address& b) {
-  int bits = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const auto differing = static_cast<std::uint8_t>(a[i] ^ b[i]);
-    if (differing == 0) {
-      bits += 8;
-      continue;
-    }
-    return bits + __builtin_clz(differing) - 24;
-  }
-  return bits;
-}
-
-// The peer's addresses, those first that look as if they were in a network of ours.
-std::vector<Address> in_order_of_promise(const LifelineName& name, const std::vector<Address>& ours) {
-  std::vector<Address> all(name.addresses.begin(),
-                           name.addresses.begin() + std::min<std::size_t>(name.count, LifelineName::most_addresses));
-  const auto nearness = [&](const Address& address) {
-    int best = is_loopback(address) ? -1 : 0;
-    for (const Address& own : ours)
-      if (!is_loopback(own) && !is_loopback(address)) best = std::max(best, common_bits(own, address));
-    return best;
-  };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const Address& a, const Address& b) { return nearness(a) > nearness(b); });
-  return all;
-}
-
-// A connection that is being made; -1: the address leads nowhere.
-int begin_connect(const Address& address, std::uint16_t port) {
-  const bool four = is_mapped(address);
-  const int made = socket(four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (made < 0) return -1;
-  sockaddr_in v4{};
-  sockaddr_in6 v6{};
-  v4.sin_family = AF_INET;
-  v4.sin_port = htons(port);
-  std::memcpy(&v4.sin_addr, address.data() + 12, 4);
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(port);
-  std::memcpy(&v6.sin6_addr, address.data(), 16);
-  const auto* target = four ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);
-  if (::connect(made, target, four ? sizeof v4 : sizeof v6) == 0 || errno == EINPROGRESS) return made;
-  ::close(made);
-  return -1;
-}
 
 // Single bytes must leave at once, and a lost one must be repeated soon. The default doubles the pause each time, and a
 // short outage would turn into a long silence. And the kernel must not give the connection up by itself (after minutes,
@@ -135,51 +47,10 @@ void make_prompt(int descriptor) {
 
 }  // namespace
 
-// ---- forks ----------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// The descriptors of all open lifelines of this process. In a forked child each is replaced by one of /dev/null, so
-// that its number still belongs to the Lifeline there, should that ever be closed. Never destroyed: a detector's thread
-// may run until the process has ended.
-std::mutex& descriptors_mutex = *new std::mutex;
-std::set<int>& descriptors = *new std::set<int>;
-
-void before_fork() { descriptors_mutex.lock(); }
-void after_fork_in_parent() { descriptors_mutex.unlock(); }
-void after_fork_in_child() {
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (const int each : descriptors) {
-    if (nothing >= 0)
-      dup3(nothing, each, O_CLOEXEC);
-    else
-      close(each);
-  }
-  if (nothing >= 0) close(nothing);
-  descriptors.clear();
-  descriptors_mutex.unlock();
-}
-
-void note_opened(int descriptor) {
-  static const int registered = pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
-  (void)registered;
-  const std::lock_guard lock(descriptors_mutex);
-  descriptors.insert(descriptor);
-}
-
-// As one step: a fork in between would leave the number of somebody else's descriptor on the list.
-void close_noted(int descriptor) {
-  const std::lock_guard lock(descriptors_mutex);
-  descriptors.erase(descriptor);
-  ::close(descriptor);
-}
-
-}  // namespace
-
 // ---- one end --------------------------------------------------------------------------------------------------------
 
 Lifeline::Lifeline(int descriptor) : descriptor_(descriptor) {
-  if (descriptor_ >= 0) note_opened(descriptor_);
+  if (descriptor_ >= 0) note_own(descriptor_);
 }
 
 Lifeline& Lifeline::operator=(Lifeline&& other) noexcept {
@@ -192,7 +63,7 @@ Lifeline& Lifeline::operator=(Lifeline&& other) noexcept {
 }
 
 void Lifeline::close() {
-  if (descriptor_ >= 0) close_noted(descriptor_);
+  if (descriptor_ >= 0) close_own(descriptor_);
   descriptor_ = -1;
 }
 
@@ -262,30 +133,8 @@ LifelineMaker::~LifelineMaker() {
 }
 
 bool LifelineMaker::listen(std::string& error, const std::vector<std::string>& unreached) {
-  for (const int family : {AF_INET6, AF_INET}) {
-    listener_ = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener_ < 0) continue;
-    const int off = 0;
-    if (family == AF_INET6) setsockopt(listener_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    const int silent_seconds = 2;  // those that say nothing stay in the kernel for this long
-    setsockopt(listener_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds, sizeof silent_seconds);
-    sockaddr_storage any{};  // zero is the wildcard address and any port, in both families
-    any.ss_family = static_cast<sa_family_t>(family);
-    socklen_t length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    if (bind(listener_, reinterpret_cast<sockaddr*>(&any), length) == 0 && ::listen(listener_, SOMAXCONN) == 0 &&
-        getsockname(listener_, reinterpret_cast<sockaddr*>(&any), &length) == 0) {
-      name_.port = ntohs(family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(any).sin6_port
-                                            : reinterpret_cast<sockaddr_in&>(any).sin_port);
-      const std::vector<Address> addresses = own_addresses(unreached);
-      name_.count = static_cast<std::uint16_t>(addresses.size());
-      std::copy(addresses.begin(), addresses.end(), name_.addresses.begin());
-      return true;
-    }
-    ::close(listener_);
-    listener_ = -1;
-  }
-  error = std::string("no socket to listen on: ") + std::strerror(errno);
-  return false;
+  listener_ = listen_anywhere(name_, error, unreached);
+  return listener_ >= 0;
 }
 
 namespace {
@@ -296,7 +145,7 @@ class Meeting {
   Meeting(int listener, std::int32_t me, std::uint64_t job, const std::vector<LifelineMaker::Wanted>& wanted,
           std::chrono::milliseconds patience)
       : listener_(listener), me_(me), job_(job), patience_(patience), result_(wanted.size()), callers_(wanted.size()) {
-    const std::vector<Address> ours = own_addresses({});
+    const std::vector<IpAddress> ours = own_addresses({});
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       index_of_[wanted[i].rank] = i;
       if (wanted[i].rank < me) {  // that rank calls
@@ -344,8 +193,8 @@ class Meeting {
     bool active = false, greeted = false;
     std::int32_t rank = -1;
     std::uint16_t port = 0;
-    std::vector<Address> addresses;  // still to be tried
-    Address address{};               // that `socket` leads to
+    std::vector<IpAddress> addresses;  // still to be tried
+    IpAddress address{};               // that `socket` leads to
     int socket = -1;
     int returns = 0;  // to addresses that have hung up on us
     Clock::time_point since{};

@@ -33,17 +33,11 @@
 #include <utility>
 #include <vector>
 
+#include "timeout_detector/addresses.hpp"
+
 namespace ucft::detail {
 
-// How others reach this rank. Travels as it is in memory.
-struct LifelineName {
-  static constexpr std::size_t most_addresses = 6;
-  std::uint16_t port = 0;   // 0: this rank has none
-  std::uint16_t count = 0;  // of addresses
-  std::uint32_t reserved = 0;
-  std::array<std::array<std::uint8_t, 16>, most_addresses> addresses{};  // IPv6, or IPv4 mapped into it
-};
-static_assert(sizeof(LifelineName) == 8 + 16 * LifelineName::most_addresses);
+using LifelineName = ListenerName;
 
 enum class LifelineWord : std::uint8_t {
   heartbeat = 'b',

@@ -42,6 +42,12 @@ constexpr SettingReference all[] = {
     {"UCFT_PMIX", behaviour, "auto, off", "auto",
      "auto: a program that a PMIx server has started (Open MPI's mpirun, srun --mpi=pmix) joins the job of "
      "that server. off: it is a job of one rank."},
+    {"UCFT_JOINABLE", behaviour, "y, n", "n",
+     "y: new processes may take the seats of ranks that have failed (ucft_comm_renew). Each rank then listens on a "
+     "TCP port of its own, with a thread that sleeps until somebody connects. Newcomers show the job's secret: 64 "
+     "hexadecimal digits in the file that UCFT_JOIN_SECRET_FILE names, else UCFT_JOB_SECRET, which ucft_run sets. A "
+     "newcomer finds the addresses of one or more ranks in UCFT_JOIN (HOST:PORT, with commas between). ucft_run "
+     "--respawn sets all of these, and --join UCFT_JOIN. It must be the same on all ranks."},
     {"UCFT_SINGLE", behaviour, "y, n", "n",
      "y: this process is a job of one rank, whatever program has started it. (Not in MPI programs, nor where the "
      "program passes an allgather of its own.) A launcher may have started this process as one of several "

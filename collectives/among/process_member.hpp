@@ -41,7 +41,7 @@ class ProcessMember {
     Optimism optimism = false;
     std::uint64_t long_bytes = ProcessReplica::usually_long;
     std::vector<Rank> failing_together{};  // processes that are ranks alone: see OperationWindow::Size::hosts
-    std::vector<Rank> absent{};            // of these: see OperationWindow::Size::absent
+    std::vector<Rank> absent{};            // processes: see OperationWindow::Size::absent
     // Each process is a rank alone.
     bool are_ranks() const { return hosts->back() + 1 == static_cast<Host>(hosts->size()); }
   };

@@ -266,6 +266,7 @@ UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
 /* Gives memory that peers of the same host read from without a staging copy, aligned to 64 bytes. That saves the copy
  * in an allreduce or reduce-scatter that is not in place and has 2 KiB or more. (Not of halves, carried in float.)
+ * After a renewal with newcomers it is memory like any other, and ucft_free takes it still.
  * Free it before the context is destroyed, or it goes with the context. A rank that gets UCFT_ERR_EXCLUDED or
  * UCFT_ERR_PARTITION must not write any more to what it gave to an operation in flight: others may still read it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
@@ -293,6 +294,45 @@ UCFT_API ucft_status_t ucft_comm_size(ucft_comm_h comm, int32_t* size);
  * the capacity is 0); out, how many there are. A local view: it grows, and may differ between ranks for a moment. So
  * don't choose a root by it: call a barrier, and take the lowest rank that its result's `missing` does not name. */
 UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_t* count);
+
+/* ---- newcomers --------------------------------------------------------------------------------------------------- */
+/* A new process may take the seat of a rank that has failed or left. The job's ranks are started with UCFT_JOINABLE=y,
+ * and a secret (ucft_run --respawn sees to all of it). The new process finds UCFT_JOIN=HOST:PORT in its environment:
+ * the address of any rank that lives, or several with commas. It calls ucft_context_create as all do, then
+ * ucft_comm_join. Survivors and newcomers connect with each other in the background. Survivors then call
+ * ucft_comm_renew, when it suits them. See docs/failure_model.md, "Newcomers". */
+
+/* Options of ucft_comm_renew. `newcomers` must be the same on all ranks; of the time limits the shortest counts. */
+typedef struct {
+  size_t struct_size;
+  int32_t newcomers;   /* how many are waited for; -1: one for each free seat */
+  uint64_t timeout_us; /* for so long; then those that are ready are taken. 0: those that are ready now */
+} ucft_renew_options_t;
+#define UCFT_RENEW_OPTIONS_INIT \
+  { sizeof(ucft_renew_options_t), -1, 0 }
+
+/* A communicator of as many seats as comm has: each survivor keeps its rank, and newcomers that are ready have the
+ * seats of ranks that have failed or left. Seats that nobody has taken stay empty, as ranks that have failed.
+ * Collective over the survivors, which agree on the newcomers. If nobody is ready it has comm's members.
+ * comm: of all ranks of its context, and of the latest epoch: comm itself must not have been renewed with newcomers. It
+ * goes on as it was, without newcomers: destroy it when it is not needed any more. From here on `context` of the other
+ * functions has the newcomers as members. options: may be NULL.
+ * UCFT_ERR_STATE: the job is not joinable, or comm was renewed before. All errors of ucft_allreduce. */
+UCFT_API ucft_status_t ucft_comm_renew(ucft_comm_h comm, const ucft_renew_options_t* options, ucft_comm_h* renewed);
+/* A newcomer's way in: waits until survivors have taken it into a renewed communicator, and gives that one. Of a
+ * context that has started in the usual way: as ucft_comm_create, so programs may call it always. Until then no other
+ * function takes the context but those of this section and ucft_context_destroy: UCFT_ERR_STATE.
+ * UCFT_ERR_TIMED_OUT: not within timeout_us; it may be called again. UCFT_ERR_STARTUP: no member of the job can be
+ * reached, or the job refuses this process. */
+UCFT_API ucft_status_t ucft_comm_join(ucft_context_h context, uint64_t timeout_us, ucft_comm_h* comm);
+/* The ranks of comm that have come with the renewal that made it, ascending; the same on all. None if it was made in
+ * another way, or nobody was ready. *count: as in ucft_comm_failed. */
+UCFT_API ucft_status_t ucft_comm_newcomers(ucft_comm_h comm, int32_t* ranks, int32_t* count);
+/* Newcomers as this rank sees them: those that a renewal could take now, and those that it knows of, these included. A
+ * local view. Each may be NULL. */
+UCFT_API ucft_status_t ucft_context_waiting(ucft_context_h context, int32_t* ready, int32_t* known);
+/* The address of this rank, for UCFT_JOIN, as text that ends in 0. 64 bytes are enough. */
+UCFT_API ucft_status_t ucft_context_address(ucft_context_h context, char* text, size_t bytes);
 
 /* The state of a rank, as another rank sees it. */
 typedef enum UCFT_OF_INT {

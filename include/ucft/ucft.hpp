@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "ucft/elements.hpp"
+#include "ucft/state.hpp"
 #include "ucft/ucft.h"
 
 namespace ucft {
@@ -583,6 +584,58 @@ class Communicator {
     ucft_comm_h handle = UCFT_COMM_NULL;
     internal::throw_unless_ok(ucft_comm_split(get(), colour, key, &handle));
     return Communicator(handle);
+  }
+
+  // Collective over the survivors. The same seats, with newcomers in those of ranks that have failed or left, if any
+  // are ready: waits for so many (-1: for all free seats), as long as `timeout`. Throws Error.
+  Communicator renew(std::int32_t newcomers = -1, std::chrono::microseconds timeout = {}) {
+    ucft_renew_options_t options = UCFT_RENEW_OPTIONS_INIT;
+    options.newcomers = newcomers;
+    options.timeout_us = static_cast<std::uint64_t>(timeout.count());
+    ucft_comm_h handle = UCFT_COMM_NULL;
+    internal::throw_unless_ok(ucft_comm_renew(get(), &options, &handle));
+    return Communicator(handle);
+  }
+  // A newcomer's way in: its first communicator, which survivors renew with it. Of a context that has started in the
+  // usual way, one of all its ranks. Throws Error, also when the time is over.
+  static Communicator join(Context& context, std::chrono::microseconds timeout = std::chrono::minutes(1)) {
+    ucft_comm_h handle = UCFT_COMM_NULL;
+    internal::throw_unless_ok(ucft_comm_join(context.get(), static_cast<std::uint64_t>(timeout.count()), &handle));
+    return Communicator(handle);
+  }
+  // The ranks that have come with the renewal that made this communicator, ascending.
+  std::vector<std::int32_t> newcomers() const {
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(size_));
+    std::int32_t count = size_;
+    internal::throw_unless_ok(ucft_comm_newcomers(get(), ranks.data(), &count));
+    ranks.resize(static_cast<std::size_t>(count));
+    return ranks;
+  }
+
+  // Collective, after a renewal: gives the newcomers the state of the lowest rank that is none. If that dies, the next
+  // one goes on. A newcomer's `state` is replaced; that of other ranks is only read. Without newcomers it does nothing.
+  // version: of the state's format. Throws Error and leaves `state` as it was. UCFT_ERR_MISMATCH: the donor has another
+  // version. UCFT_ERR_TRANSPORT: the checksum is wrong. UCFT_ERR_ROOT_FAILED: no rank that has the state lives.
+  void share_state(std::vector<std::byte>& state, std::uint64_t version = 0) {
+    const std::vector<std::int32_t> new_ranks = newcomers();
+    if (new_ranks.empty()) return;
+    internal::StateHeader header, own;
+    const bool is_new = std::ranges::binary_search(new_ranks, rank_);
+    if (!is_new) own = {state.size(), version, internal::crc32_of(state)};
+    const internal::StateSharing sharing{rank_, size_, new_ranks, state, own, header};
+    std::vector<std::byte> got;
+    const auto broadcast = [&](void* data, std::uint64_t count, ucft_dtype_t dtype, std::int32_t root) {
+      const ucft_status_t status = ucft_broadcast(get(), data, count, dtype, root, nullptr, reader_.fresh());
+      if (status != UCFT_ERR_ROOT_FAILED) internal::throw_unless_ok(status);
+      return status == UCFT_OK;
+    };
+    const std::int32_t donor = sharing.run(broadcast, [&](std::uint64_t bytes) {
+      got.resize(bytes);
+      return got.data();
+    });
+    const internal::StateVerdict verdict = sharing.judge(donor, version, got);
+    if (verdict.status != UCFT_OK) throw Error(verdict.status, verdict.explanation);
+    if (is_new) state = std::move(got);
   }
 
   bool null() const noexcept { return get() == UCFT_COMM_NULL; }

@@ -44,12 +44,13 @@ class Context(_ucft.Context):
     """One rank of a job; `with` leaves the job at the end, but for an exception: then the end of the process is a
     failure, which the others survive.
 
-    world: a communicator of all ranks, made when it is asked for first.
+    world: a communicator of all ranks, made when it is asked for first; the latest one, if it is renewed. A newcomer
+    then joins: join_timeout is how many seconds it waits.
     """
 
-    def __init__(self, **arguments):
+    def __init__(self, *, join_timeout=60.0, **arguments):
         super().__init__(**arguments)
-        self._world = None
+        self._world, self._join_timeout = None, join_timeout
         self._pid = _os.getpid()
         _contexts.add(self)
         _multiprocessing.Finalize(None, _leave, exitpriority=0)  # its forked children end without atexit
@@ -57,7 +58,7 @@ class Context(_ucft.Context):
     @property
     def world(self):
         if self._world is None:
-            self._world = self.communicator()
+            self._world = self.join(self._join_timeout)
         return self._world
 
     def __enter__(self):
@@ -72,10 +73,15 @@ class Context(_ucft.Context):
 
 def init(**arguments):
     """The communicator of all ranks of the job, in a context of its own (arguments: those of Context). When the
-    program ends orderly, the rank leaves the job."""
+    program ends orderly, the rank leaves the job. A newcomer waits until it is admitted."""
     context = Context(**arguments)
+    try:
+        world = context.world
+    except BaseException:
+        context.close()
+        raise
     _kept.append(context)
-    return context.world
+    return world
 
 
 _kept = []

@@ -134,6 +134,11 @@ void Stream::say_end() {
   });
 }
 
+void Stream::stop_hearing() {
+  has_heard_end = true;
+  changed();
+}
+
 // To the other side.
 void Stream::reset() {
   if (other == nullptr) return;
@@ -190,6 +195,7 @@ int new_descriptor(std::shared_ptr<File> file) {
   UCFT_REAL(open);
   const int made = may_have_descriptor() ? real_open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
   if (made < 0) return -1;
+  ++file->descriptors;
   table()[made] = std::move(file);
   return note_descriptor(made);
 }
@@ -204,15 +210,20 @@ std::shared_ptr<File> file_at(int descriptor) {
   return found == table().end() ? nullptr : found->second;
 }
 
-void replace_file(int descriptor, std::shared_ptr<File> file) { table()[descriptor] = std::move(file); }
+void replace_file(int descriptor, std::shared_ptr<File> file) {
+  ++file->descriptors;
+  table()[descriptor] = std::move(file);
+}
 
 // Files that are in a set leave it.
 void close_descriptor(int descriptor, bool is_silent) {
   if (const auto found = table().find(descriptor); found != table().end()) {
     const std::shared_ptr<File> file = std::move(found->second);
     table().erase(found);
-    for (Epoll* set : std::exchange(file->sets, {})) set->entries.erase(descriptor);
-    file->closed(is_silent);
+    if (--file->descriptors == 0) {
+      for (Epoll* set : std::exchange(file->sets, {})) set->entries.erase(descriptor);
+      file->closed(is_silent);
+    }
   }
   UCFT_REAL(close);
   real_close(descriptor);

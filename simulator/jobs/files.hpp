@@ -29,6 +29,7 @@ struct File {
 
   std::vector<Fiber*> pollers;
   std::vector<Epoll*> sets;
+  int descriptors = 0;  // that stand for it
 };
 
 struct EventFd final : File {
@@ -83,7 +84,8 @@ struct Stream final : File, std::enable_shared_from_this<Stream> {
   // Bytes that were sent; -1: errno says why not.
   long send(const void* data, std::size_t bytes);
   long receive(void* data, std::size_t bytes, bool peeks);
-  void say_end();  // shutdown(SHUT_WR)
+  void say_end();       // shutdown(SHUT_WR)
+  void stop_hearing();  // shutdown(SHUT_RD)
   void reset();
 
   int host = 0;

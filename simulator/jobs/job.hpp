@@ -18,6 +18,7 @@ struct JobResult {
   Time lasted = 0;                      // virtual
   std::uint64_t calls = 0, faults = 0;  // of all ranks; that befell them
   std::uint64_t hash = 0;               // of the histories
+  std::string log;                      // of a job with newcomers, instead of histories
 };
 
 // One job at a time in this process: the kernel is one.

@@ -90,7 +90,8 @@ void Kernel::draw_budget() { budget = 1 + static_cast<std::int64_t>(below(2 * te
 
 void Kernel::cut_in() {
   draw_budget();
-  if (current_->uncut == 0) yield(some(temper.yield));
+  if (current_->uncut > 0) return;
+  yield(some(temper.longest_cut > 0 && one_in(50) ? temper.longest_cut : temper.yield));
 }
 
 void Kernel::run_thread(Fiber& fiber) {

@@ -61,6 +61,7 @@ struct Temper {
   Time latency = 20 * microsecond;            // at most, of a message between hosts
   Time dying = 200 * microsecond;             // at most, from a SIGKILL until the process has ended
   std::uint64_t blocks_between_cuts = 20000;  // of the library's code, on average: then another thread may run
+  Time longest_cut = 0;                       // of some of these cuts: the thread gets no processor for so long
   bool has_remote_access = false;             // puts and gets are done by devices, as over InfiniBand
   bool has_long_way = false;                  // long messages may be overtaken
   bool refuses_some = false;                  // connections of TCP

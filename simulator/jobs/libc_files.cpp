@@ -213,6 +213,15 @@ int close(int descriptor) {
   return 0;
 }
 
+int dup(int descriptor) noexcept {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(dup);
+    return real_dup(descriptor);
+  }
+  const auto file = file_at(descriptor);
+  return file == nullptr ? (errno = EBADF, -1) : new_descriptor(file);
+}
+
 ssize_t read(int descriptor, void* buffer, size_t bytes) {
   UCFT_REAL(read);
   const auto events = Kernel::running() == nullptr ? nullptr : file_as<EventFd>(descriptor);

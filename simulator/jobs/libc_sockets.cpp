@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -65,6 +66,11 @@ struct Interfaces {
   ifaddrs entries[2];
   sockaddr_in addresses[2];
   char names[2][8];
+};
+
+struct KnownAddress {
+  addrinfo entry;
+  sockaddr_in address;
 };
 
 std::set<ifaddrs*>& given_interfaces() {
@@ -249,8 +255,37 @@ int shutdown(int descriptor, int how) noexcept {
     UCFT_REAL(shutdown);
     return real_shutdown(descriptor, how);
   }
-  if (const auto stream = file_as<Stream>(descriptor)) stream->say_end();
+  const auto stream = file_as<Stream>(descriptor);
+  if (stream == nullptr) return errno = EBADF, -1;
+  if (how != SHUT_RD) stream->say_end();
+  if (how != SHUT_WR) stream->stop_hearing();
   return 0;
+}
+
+// Of numbers alone: these names are known.
+int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found) {
+  UCFT_REAL(getaddrinfo);
+  if (Kernel::running() == nullptr) return real_getaddrinfo(node, service, hints, found);
+  in_addr address{};
+  if (service != nullptr || inet_pton(AF_INET, node, &address) != 1) return EAI_NONAME;
+  auto* const made = new (std::nothrow) KnownAddress{};
+  if (made == nullptr) return EAI_MEMORY;
+  made->address.sin_family = AF_INET;
+  made->address.sin_addr = address;
+  made->entry.ai_family = AF_INET;
+  made->entry.ai_socktype = SOCK_STREAM;
+  made->entry.ai_addr = reinterpret_cast<sockaddr*>(&made->address);
+  made->entry.ai_addrlen = sizeof made->address;
+  *found = &made->entry;
+  return 0;
+}
+
+void freeaddrinfo(addrinfo* list) noexcept {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(freeaddrinfo);
+    return real_freeaddrinfo(list);
+  }
+  delete reinterpret_cast<KnownAddress*>(list);
 }
 
 int getifaddrs(ifaddrs** list) noexcept {

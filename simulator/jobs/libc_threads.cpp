@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -70,6 +71,42 @@ long futex(Kernel& kernel, const std::uint32_t* word, int operation, std::uint32
     case FUTEX_WAKE_BITSET: return futex_wake(kernel, word, static_cast<int>(value));
     default: not_simulated("futex", operation);
   }
+}
+
+// ---- conditions -----------------------------------------------------------------------------------------------------
+
+struct Waiters {
+  std::map<const pthread_cond_t*, std::vector<Fiber*>> at;
+};
+
+// A wake-up that comes between unlocking and waiting would be lost: nobody runs there.
+int wait_for_condition(const pthread_cond_t* condition, pthread_mutex_t* mutex, Time until) {
+  Kernel& kernel = *Kernel::running();
+  auto& waiters = kernel.own<Waiters>().at;
+  Fiber* const self = Kernel::current();
+  waiters[condition].push_back(self);
+  pthread_mutex_unlock(mutex);
+  const bool was_woken = kernel.wait(until);
+  if (const auto found = waiters.find(condition); found != waiters.end()) {
+    std::erase(found->second, self);
+    if (found->second.empty()) waiters.erase(found);
+  }
+  pthread_mutex_lock(mutex);
+  return was_woken ? 0 : ETIMEDOUT;
+}
+
+int wake_by_condition(const pthread_cond_t* condition, int most) {
+  Kernel& kernel = *Kernel::running();
+  kernel.pass();
+  const auto found = kernel.own<Waiters>().at.find(condition);
+  if (found == kernel.own<Waiters>().at.end()) return 0;
+  for (Fiber* each : std::vector<Fiber*>(found->second)) {
+    if (most-- == 0) break;
+    std::erase(found->second, each);
+    if (each->process().life == Life::lives) kernel.wake(*each);
+  }
+  if (found->second.empty()) kernel.own<Waiters>().at.erase(found);
+  return 0;
 }
 
 // ---- pidfds ---------------------------------------------------------------------------------------------------------
@@ -237,6 +274,48 @@ int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   UCFT_REAL(pthread_mutex_unlock);
   if (Kernel::running() != nullptr && Kernel::process().locked.erase(mutex) > 0) --Kernel::current()->uncut;
   return real_pthread_mutex_unlock(mutex);
+}
+
+// ---- conditions -----------------------------------------------------------------------------------------------------
+
+int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(pthread_cond_clockwait);
+    return real_pthread_cond_clockwait(condition, mutex, clock, until);
+  }
+  return wait_for_condition(condition, mutex, Kernel::running()->when_clock_says(in_ns(*until)));
+}
+
+int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(pthread_cond_timedwait);
+    return real_pthread_cond_timedwait(condition, mutex, until);
+  }
+  return wait_for_condition(condition, mutex, Kernel::running()->when_clock_says(in_ns(*until)));
+}
+
+int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(pthread_cond_wait);
+    return real_pthread_cond_wait(condition, mutex);
+  }
+  return wait_for_condition(condition, mutex, never);
+}
+
+int pthread_cond_signal(pthread_cond_t* condition) noexcept {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(pthread_cond_signal);
+    return real_pthread_cond_signal(condition);
+  }
+  return wake_by_condition(condition, 1);
+}
+
+int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
+  if (Kernel::running() == nullptr) {
+    UCFT_REAL(pthread_cond_broadcast);
+    return real_pthread_cond_broadcast(condition);
+  }
+  return wake_by_condition(condition, INT_MAX);
 }
 
 // Ranks share this program's variables. One that is killed while it initialises one would leave it so for all.

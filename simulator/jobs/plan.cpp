@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string_view>
 
 #include "simulator/jobs/situations.hpp"
 
@@ -64,9 +65,66 @@ PlannedFault drawn_fault(Draw& draw, const JobPlan& plan) {
   return fault;
 }
 
+// Of those in which newcomers come.
+std::size_t drawn_situation_of_newcomers(Draw& draw) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < situation_count(); ++i) {
+    const std::string_view name = name_of_situation(i);
+    if (name.find("newcomer") != name.npos || name.find("epoch") != name.npos) found.push_back(i);
+  }
+  return found[draw.below(found.size())];
+}
+
+JobPlan plan_with_newcomers(std::uint64_t seed) {
+  Draw draw(seed ^ 0x6e6577636f6d6572ull);
+  JobPlan plan;
+  plan.seed = seed;
+  plan.has_newcomers = true;
+  const int hosts = draw.one_in(2) ? 1 : 2 + static_cast<int>(draw.below(2));
+  for (int host = 0; host < hosts; ++host)
+    for (std::uint64_t ranks = 1 + draw.below(hosts == 1 ? 6 : 3); ranks > 0; --ranks) plan.hosts.push_back(host);
+  if (plan.ranks() == 1) plan.hosts.push_back(0);
+  plan.steps = 20 + static_cast<int>(draw.below(60));
+  plan.processors = 1 + static_cast<int>(draw.below(8));
+  plan.temper.has_remote_access = draw.one_in(3);
+  plan.temper.has_long_way = draw.one_in(2);
+  plan.temper.call = draw.magnitude(1, 100);
+  plan.temper.yield = draw.magnitude(100, 20 * microsecond);
+  plan.temper.wake = draw.magnitude(100, 200 * microsecond);
+  plan.temper.latency = draw.magnitude(500, 2 * millisecond);
+  plan.temper.dying = draw.magnitude(1000, 50 * millisecond);
+  plan.temper.blocks_between_cuts = static_cast<std::uint64_t>(draw.magnitude(30, 100000));
+  if (draw.one_in(2)) plan.temper.longest_cut = draw.magnitude(50 * microsecond, 10 * millisecond);
+  if (draw.one_in(3)) plan.environment["UCFT_WINDOW"] = std::to_string(2 + draw.below(4));
+  if (draw.one_in(3)) plan.environment["UCFT_CONNECT_ALL"] = "0";
+  if (draw.one_in(3)) plan.environment["UCFT_SPIN"] = std::to_string(draw.below(20));
+  plan.environment["UCFT_LOG"] = "off";
+  for (int host = 0, uneven = draw.one_in(4) ? hosts : 0; host < uneven; ++host)
+    plan.clocks.push_back({draw.within(1'000'000 * second), draw.within(100'000) - 50'000});
+  plan.renews_each = 1 + draw.below(5);
+  plan.some_leave = draw.one_in(3);
+  for (std::uint64_t faults = 2 + draw.below(8); faults > 0; --faults) {
+    plan.faults.push_back(drawn_fault(draw, plan));
+    PlannedFault& last = plan.faults.back();
+    if (draw.one_in(2) || last.kind > Fault::cut) last.kind = Fault::kill;
+    if (last.kind == Fault::kill) last.who %= plan.ranks();
+    if (last.what == After::a_situation && !draw.one_in(4)) last.situation = drawn_situation_of_newcomers(draw);
+    if (last.what == After::a_situation) last.times = draw.one_in(2) ? 1 : 1 + draw.below(4);
+    if (last.what == After::the_begin) last.what = After::all_have_begun;
+    if (last.what == After::all_have_begun)
+      last.after = draw.within(draw.magnitude(10 * microsecond, 300 * millisecond));
+  }
+  for (std::uint64_t respawns = 1 + draw.below(10); respawns > 0; --respawns)
+    plan.respawns.push_back({draw.one_in(2) ? 0 : draw.within(draw.magnitude(10 * microsecond, 200 * millisecond)),
+                             draw.one_in(3) ? draw.within(draw.magnitude(10 * microsecond, 300 * millisecond)) : -1,
+                             draw.one_in(4)});
+  return plan;
+}
+
 }  // namespace
 
-JobPlan plan_of(std::uint64_t seed) {
+JobPlan plan_of(std::uint64_t seed, bool with_newcomers) {
+  if (with_newcomers || Draw(seed ^ 0x6a6f696eull).one_in(6)) return plan_with_newcomers(seed);
   Draw draw(seed);
   JobPlan plan;
   plan.seed = seed;
@@ -154,6 +212,8 @@ std::string described(const JobPlan& plan) {
   for (int host = 0; const HostClock& each : plan.clocks)
     text += fmt::format("  the clock of host {} is {} s ahead, and {} millionths faster\n", host++, each.ahead / second,
                         each.faster);
+  if (plan.temper.longest_cut > 0)
+    text += fmt::format("  one cut of 50 lasts up to {} us\n", plan.temper.longest_cut / microsecond);
   if (plan.late >= 0) text += fmt::format("  rank {} starts {} us late\n", plan.late, plan.late_by / microsecond);
   if (plan.by_launcher) text += "  started by a launcher\n";
   if (plan.missing >= 0) text += fmt::format("  rank {} never comes\n", plan.missing);
@@ -161,6 +221,13 @@ std::string described(const JobPlan& plan) {
     text += fmt::format("  another process says that it is rank {}, with {} secret, {} us after the launcher\n",
                         each.rank, each.knows_secret ? "the" : "a wrong", each.after / microsecond);
   for (const auto& [name, value] : plan.environment) text += fmt::format("  {}={}\n", name, value);
+  if (plan.has_newcomers)
+    text += fmt::format("  with newcomers; communicators are renewed each {} steps{}\n", plan.renews_each,
+                        plan.some_leave ? "; ranks leave early" : "");
+  for (const JobPlan::Respawn& each : plan.respawns)
+    text += fmt::format(
+        "  a newcomer starts {} us after an end{}{}\n", each.after / microsecond, each.elsewhere ? " on any host" : "",
+        each.killed_after < 0 ? "" : fmt::format(", and is killed after {} us", each.killed_after / microsecond));
   for (const PlannedFault& each : plan.faults) text += "  " + words_of(each) + "\n";
   return text;
 }

@@ -57,10 +57,21 @@ struct JobPlan {
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<PlannedFault> faults;
 
+  // Of a job in which new processes take the seats of ranks that have failed or left.
+  struct Respawn {
+    Time after;         // the end of the one before
+    Time killed_after;  // its start; -1: it is not
+    bool elsewhere;     // on any host
+  };
+  bool has_newcomers = false, some_leave = false;
+  std::uint64_t renews_each = 1;  // steps, on average
+  std::vector<Respawn> respawns;  // in the order in which ranks end
+
   int ranks() const { return static_cast<int>(hosts.size()); }
 };
 
-JobPlan plan_of(std::uint64_t seed);
+// One of six has newcomers; with_newcomers: each has.
+JobPlan plan_of(std::uint64_t seed, bool with_newcomers = false);
 // For people: a line each.
 std::string described(const JobPlan& plan);
 

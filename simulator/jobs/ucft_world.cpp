@@ -28,7 +28,8 @@ struct Options {
   int workers = 0;
   int steps = -1, ranks = -1;
   std::vector<int> without;
-  std::string history;
+  std::string history, log;
+  bool has_newcomers = false;
   bool as_json = false, verbose = false, until_bad = false, shrinks = false, lists_situations = false;
 };
 
@@ -41,6 +42,7 @@ bool is_there(const jobs::PlannedFault& fault, const JobPlan& plan) {
 
 // The plan without the things that --shrink leaves out.
 JobPlan changed(JobPlan plan, const Options& options) {
+  if (!options.log.empty()) plan.environment["UCFT_LOG"] = options.log;
   if (options.steps >= 0) plan.steps = options.steps;
   if (options.ranks > 0 && options.ranks < plan.ranks()) plan.hosts.resize(static_cast<std::size_t>(options.ranks));
   if (plan.late >= plan.ranks()) plan.late = -1;
@@ -57,6 +59,7 @@ JobPlan changed(JobPlan plan, const Options& options) {
 
 void write_histories(const std::string& directory, const JobResult& result) {
   std::filesystem::create_directories(directory);
+  if (!result.log.empty()) std::ofstream(std::filesystem::path(directory) / "log") << result.log;
   for (const judge::RankHistory& each : result.histories) {
     std::ofstream file(std::filesystem::path(directory) / ("rank." + std::to_string(each.rank)));
     file << judge::text_of(each);
@@ -88,7 +91,7 @@ std::string json_of(const JobPlan& plan, const JobResult& result) {
 }
 
 jobs::Outcome run_job(const Options& options, std::uint64_t seed) {
-  const JobPlan plan = changed(jobs::plan_of(seed), options);
+  const JobPlan plan = changed(jobs::plan_of(seed, options.has_newcomers), options);
   const JobResult result = jobs::run(plan);
   if (!options.history.empty()) write_histories(options.history, result);
   const bool is_bad = !result.violations.empty();
@@ -144,7 +147,8 @@ int run_all(const Options& options, std::uint64_t first) {
         std::fflush(stdout);
       });
   if (!options.as_json)
-    for (const std::uint64_t each : totals.crashed) fmt::print("{}", described(changed(jobs::plan_of(each), options)));
+    for (const std::uint64_t each : totals.crashed)
+      fmt::print("{}", described(changed(jobs::plan_of(each, options.has_newcomers), options)));
   const double real_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (options.lists_situations && !options.as_json) fmt::print("{}", words_of_situations(totals.jobs_in));
   if (options.jobs > 1) fmt::print("{}", words_of(options, first, totals, real_s));
@@ -155,7 +159,7 @@ int run_all(const Options& options, std::uint64_t first) {
 std::string failure_of(const Options& options, std::uint64_t seed) {
   std::string rule;
   const auto run = [&](std::uint64_t each) {
-    const JobResult result = jobs::run(changed(jobs::plan_of(each), options));
+    const JobResult result = jobs::run(changed(jobs::plan_of(each, options.has_newcomers), options));
     const bool is_bad = !result.violations.empty();
     return jobs::Outcome{0, 0, 0, is_bad, is_bad ? result.violations.front().rule : std::string(), {}};
   };
@@ -175,7 +179,7 @@ int shrink(Options options, std::uint64_t seed) {
     fmt::print("the job of this seed breaks no promise\n");
     return 0;
   }
-  const JobPlan plan = jobs::plan_of(seed);
+  const JobPlan plan = jobs::plan_of(seed, options.has_newcomers);
   for (std::size_t i = 0; i < plan.faults.size(); ++i) {
     if (std::ranges::find(options.without, static_cast<int>(i)) != options.without.end()) continue;
     Options tried = options;
@@ -193,6 +197,7 @@ int shrink(Options options, std::uint64_t seed) {
     while (steps >= less && (tried.steps = steps - less, take_if_bad(tried))) steps -= less;
   }
   std::string command = fmt::format("build/bin/ucft_world --seed {:016x}", seed);
+  if (options.has_newcomers) command += " --newcomers";
   if (options.steps >= 0) command += fmt::format(" --steps {}", options.steps);
   if (options.ranks > 0) command += fmt::format(" --ranks {}", options.ranks);
   for (const int each : options.without) command += fmt::format(" --without {}", each);
@@ -230,6 +235,8 @@ int run(int argc, char** argv) {
   app.add_option("--history", options.history,
                  "Writes the ranks' histories into that directory (ucft_judge reads them)")
       ->excludes(jobs);
+  app.add_flag("--newcomers", options.has_newcomers, "In each job, not in one of six, newcomers come");
+  app.add_option("--log", options.log, "UCFT_LOG of the ranks");
   app.add_flag("--json", options.as_json, "Results as a line of JSON");
   app.add_flag("--situations", options.lists_situations,
                "Lists the situations that are named in the library, each with the jobs in which it has happened");

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import weakref
+import zlib
 
 if os.environ.get("UCFT_TEST_WITHOUT_NUMPY"):
     sys.modules["numpy"] = None
@@ -1022,6 +1023,258 @@ def block(folder):
         request = context.world.iallreduce(np.ones(10))
     context.close()
     print("left", flush=True)
+
+
+# ---- newcomers ------------------------------------------------------------------------------------------------------
+
+LONG = 100  # seconds: for that which comes, or the test hangs
+
+
+def threads_named(name):
+    count = 0
+    for each in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{each}/comm") as file:
+                count += file.read().strip() == name
+        except OSError:  # it has just ended
+            pass
+    return count
+
+
+def renewed(victim):
+    """The communicator in which a newcomer has the victim's seat: of survivors, and of the newcomer."""
+    world = ucft.init()
+    if not world.newcomers:
+        if world.rank == victim:
+            die()
+        world = world.renew(newcomers=1, timeout=LONG)
+    assert world.newcomers == (victim,), world.newcomers
+    return world
+
+
+def renewal(victim):
+    """The victim dies, and a newcomer has its seat."""
+    victim, told = int(victim), []
+    context = ucft.Context(join_timeout=LONG, on_failure=told.append)
+    world = context.world
+    if not world.newcomers:
+        assert context.waiting() == (0, 0) and ":" in context.address, (context.waiting(), context.address)
+        assert world.share_state("as it is") == "as it is"
+        if world.rank == victim:
+            die()
+        old = world
+        world = old.renew(newcomers=1, timeout=LONG)
+        assert context.world is world and old.rank == world.rank
+        result = old.allreduce(1)
+        assert result.missing == (victim,) and result.value == world.size - 1, result
+        raises(ucft.StateError, ["renewed before"], old.renew)
+        assert [each.rank for each in told] == [victim], told
+        del old, result
+        while threads_named("ucft-detector") > 1:  # dropped, it is left; or this never ends
+            time.sleep(0.001)
+    assert world.newcomers == (victim,) and context.waiting()[0] == 0
+    assert (world.rank == victim) == ("UCFT_JOIN" in os.environ)
+    assert (context.rank, context.size) == (world.rank, world.size)
+    for _ in range(20):
+        result = world.allreduce(1)
+        assert result.missing == () and result.value == world.size, result
+    for _ in range(100):
+        world = world.renew()
+    assert world.newcomers == () and world.allreduce(1).value == world.size
+    assert context.world is world and len(told) == (world.rank != victim), told
+    context.close()
+    print("survived", flush=True)
+
+
+def renewal_interrupted(folder):
+    """Rank 0 waits for the others' renewal, and is interrupted. The renewal goes on: the next call returns it."""
+    world = ucft.init()
+    path = os.path.join(folder, "interrupted")
+    if world.rank == 0:
+        threading.Timer(0.05, touch, [os.path.join(folder, "thread")]).start()  # runs meanwhile, or this never ends
+        posted = world.look()[0].posted
+        interrupts = when(lambda: world.look()[0].posted > posted and os.path.exists(os.path.join(folder, "thread")),
+                          lambda: os.kill(os.getpid(), signal.SIGINT))
+        try:
+            world.renew()
+            raise AssertionError("not interrupted")
+        except KeyboardInterrupt:
+            interrupts.join()
+        raises(ucft.ThreadError, ["another thread"], world.allreduce, 1)
+        touch(path)
+    else:
+        wait_for(path)
+    world = world.renew()
+    assert world.newcomers == () and world.allreduce(1).value == world.size
+    assert world.renew().allreduce(1).value == world.size
+
+
+def not_joinable():
+    context = ucft.Context()
+    world = context.world
+    for text, function in (("UCFT_JOINABLE=y", world.renew), ("UCFT_JOINABLE=y", lambda: context.address)):
+        error = raises(ucft.StateError, [text], function)
+        assert error.status == "UCFT_ERR_STATE"
+    raises(ucft.InvalidParamError, ["timeout"], world.renew, timeout=-1)
+    assert context.waiting() == (0, 0) and world.newcomers == ()
+    assert context.join().allreduce(1).value == world.size
+    assert world.share_state(None) is None
+    context.close()
+
+
+def joinable(folder):
+    """Rank 1 dies. The others renew when they are told to: newcomers come by hand."""
+    context = ucft.Context()
+    world = context.world
+    if world.rank == 1:
+        die()
+    if world.rank == 0:
+        with open(os.path.join(folder, "new"), "w") as file:
+            file.write(context.address)
+        os.rename(os.path.join(folder, "new"), os.path.join(folder, "address"))
+    raises(ucft.InvalidParamError, ["newcomers is -2"], world.renew, -2)
+    wait_for(os.path.join(folder, "renew"))
+    world = world.renew(newcomers=1, timeout=LONG)
+    assert world.newcomers == (1,)
+    assert world.allreduce(1).value == 3
+
+
+def late_newcomer(folder):
+    """It waits in vain, and is interrupted. Then it is admitted."""
+    error = raises(ucft.TimedOutError, ["not within 0.05 s", "has not been admitted"], ucft.init, join_timeout=0.05)
+    assert isinstance(error, TimeoutError)
+    context = ucft.Context(join_timeout=0.05)
+    assert repr(context) == "<ucft.Context: in no job yet>", repr(context)
+    raises(ucft.TimedOutError, ["not within 0.05 s"], lambda: context.world)
+    raises(ucft.StateError, ["is a newcomer"], context.communicator)
+    raises(ucft.InvalidParamError, ["join_timeout"], context.join, -1)
+    assert context.waiting() == (0, 0)
+    waits = threading.Event()
+    interrupts = when(waits.is_set, lambda: (time.sleep(0.05), os.kill(os.getpid(), signal.SIGINT)))
+    try:
+        waits.set()
+        context.join(LONG)
+        raise AssertionError("not interrupted")
+    except KeyboardInterrupt:
+        interrupts.join()
+    touch(os.path.join(folder, "renew"))
+    world = context.join(LONG)
+    assert world.rank == 1 and world.newcomers == (1,) and world.allreduce(1).value == 3
+    context.close()
+    print("admitted", flush=True)
+
+
+def newcomer_refused(kind, *words):
+    """A newcomer that nobody takes."""
+    error = raises(getattr(ucft, kind), words, ucft.init)
+    print(f"{kind}: {error}", flush=True)
+
+
+# ---- states ---------------------------------------------------------------------------------------------------------
+
+PIECE = 64 << 20  # ucft/state.hpp
+
+
+def some_bytes(count, seed=1):
+    return np.resize(np.random.default_rng(seed).integers(0, 256, 10 ** 6 + 3, np.uint8), count)
+
+
+def half_a_donor(world, state, step, done=0):
+    """What share_state sends, by hand, up to a step; so many pieces have been sent before. Then it dies."""
+    piece = state[done * PIECE:(done + 1) * PIECE].copy()
+    if step != "nothing":
+        world.broadcast(np.array([state.nbytes, 0, zlib.crc32(state)], np.uint64), world.rank)
+    if step == "piece":
+        world.broadcast(piece, world.rank)
+    if step == "in_a_piece":
+        world.ibroadcast(piece, world.rank)
+    die()
+
+
+def pieces_of_donor(world, donor):
+    """How many of 64 MiB it sends before it dies."""
+    try:
+        world.broadcast(np.zeros(3, np.uint64), donor)
+        for count in range(2):
+            world.broadcast(np.zeros(PIECE, np.uint8), donor)
+        raise AssertionError(f"rank {donor} lives")
+    except ucft.RootFailedError:
+        return locals().get("count", 0)
+
+
+def states():
+    """All sizes and types, then versions and checksums."""
+    world = renewed(1)
+    is_new = world.rank == 1
+    for state in (b"", b"x", bytearray(b"abc"), memoryview(b"abcdefgh" * 9), np.arange(12.0).reshape(3, 4),
+                  np.zeros((0, 3)), np.array([1j, 2]), some_bytes(10 ** 6 + 3), some_bytes(200 * 10 ** 6)):
+        got = world.share_state(None if is_new else state)
+        assert (bytes(got) == bytes(state) and type(got) is bytes) if is_new else got is state
+    if not is_new:
+        raises(ucft.InvalidParamError, ["None", f"rank {world.rank} is no newcomer"], world.share_state, None)
+        raises(ucft.InvalidParamError, ["state: "], world.share_state, [1, 2])
+        raises(ucft.InvalidParamError, ["state: ", "C-contiguous"], world.share_state, np.zeros((3, 4)).T)
+    if is_new:
+        raises(ucft.MismatchError, ["rank 0", "version 2", "version 0"], world.share_state, None)
+    else:
+        world.share_state(b"abc", version=2)
+    assert world.share_state(None if is_new else b"later", version=2 ** 64 - 1) == b"later"
+    text = b"nineteen characters"
+    for error in (1, 0):
+        if world.rank == 0:
+            world.broadcast(np.array([len(text), 0, zlib.crc32(text) ^ error], np.uint64), 0)
+            world.broadcast(np.frombuffer(text, np.uint8).copy(), 0)
+        elif is_new and error:
+            raises(ucft.TransportError, ["rank 0", "checksum"], world.share_state, None)
+        else:
+            assert world.share_state(None if is_new else text) == text
+    assert world.allreduce(1).value == world.size
+    print("survived", flush=True)
+
+
+def donors(step, others):
+    """Ranks 0 and 1 die as donors. Rank 2 goes on from the piece that is missing; or, if its state is another, anew."""
+    try:
+        world = renewed(3)
+    except ucft.StartUpError:  # in the seat of a donor, when the others have ended
+        return
+    state = some_bytes(200 * 10 ** 6)
+    last = state if others == "same" else some_bytes(PIECE + 5, 2)
+    if world.rank == 0:
+        half_a_donor(world, state, step)
+    if world.rank == 1:
+        half_a_donor(world, state, step, pieces_of_donor(world, 0))
+    before = world.look()[world.rank].posted
+    got = world.share_state(None if world.rank == 3 else last)
+    broadcasts = world.look()[world.rank].posted - before
+    assert bytes(got) == last.tobytes()
+    expected = {("nothing", "same"): 6, ("header", "same"): 8, ("piece", "same"): 8, ("piece", "other"): 9}
+    assert expected.get((step, others), broadcasts) == broadcasts, broadcasts
+    assert 0 in world.allreduce(1).missing
+    print("survived", flush=True)
+
+
+def no_donor():
+    try:
+        world = renewed(1)
+    except ucft.StartUpError:
+        return
+    if world.rank == 0:
+        die()
+    raises(ucft.RootFailedError, ["no rank that has the state lives"], world.share_state, None)
+    print("survived", flush=True)
+
+
+def mixed(program, role):
+    """One rank is a program in C++: the donor, or the newcomer."""
+    is_new = "UCFT_JOIN" in os.environ
+    if role == ("newcomer" if is_new else "donor") and (is_new or os.environ["UCFT_RANK"] == "0"):
+        os.execv(program, [program])
+    world = renewed(1)
+    state = bytes(i % 251 for i in range(1000))
+    assert world.share_state(None if is_new else state, version=3) == state
+    assert world.allreduce(1).value == world.size
+    print("survived", flush=True)
 
 
 def own_allgather():

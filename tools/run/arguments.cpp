@@ -43,6 +43,7 @@ struct RawArguments {
   std::vector<std::string> expected_kills;
   std::string startup_limit = "60s";
   std::string job_limit;
+  std::string respawns = "0";
   bool no_tag = false;
   bool no_terminal = false;
 };
@@ -127,6 +128,12 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->type_name("TIME")
       ->capture_default_str();
   app.add_option("--timeout", raw.job_limit, "End everything after TIME, with exit code 124")->type_name("TIME");
+  app.add_option("--respawn", raw.respawns,
+                 "Start a new process for a rank that fails, up to N times: it joins the job as a newcomer")
+      ->type_name("N");
+  app.add_option("--join", arguments.join,
+                 "The N ranks are newcomers of a job that runs: they ask the rank with that address")
+      ->type_name("HOST:PORT[,..]");
   app.add_flag("--no-tag", raw.no_tag, "Do not put [RANK] in front of each line of output");
   app.add_flag("--no-terminal", raw.no_terminal,
                "Ranks write to a pipe, not to a pseudo-terminal: lines come when a program's buffer is full");
@@ -145,6 +152,13 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "each of them fires. A rank that is stopped is killed by the others after UCFT_SUSPECT_AFTER (1 s).\n"
       "--expect-kill: ranks 0,1 or 0-3; any: whichever ranks, as long as one survives; all: every rank, survivors or "
       "not.\n"
+      "--respawn: sets UCFT_JOINABLE=y for all ranks. The program calls ucft_comm_renew now and then, and starts with\n"
+      "ucft_comm_join. A newcomer wants the seat of the rank that has failed. The first one of a seat starts at once;\n"
+      "one that fails within 10 s is followed after 0.1 s, then 0.2 s, up to 10 s. A rank that is killed on purpose "
+      "is\n"
+      "followed at once.\n"
+      "--join: the job's ranks were started with UCFT_JOINABLE=y. Both sides need its secret: UCFT_JOIN_SECRET_FILE\n"
+      "names a file with 64 hexadecimal digits.\n"
       "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"
       "that failed (128+signal if it was killed). 2: wrong usage, 124: --timeout passed, 125: ucft_run itself failed,\n"
       "126, 127: the program cannot be executed, or found. A rank that fails does not end the others.\n"
@@ -199,6 +213,9 @@ void interpret(const RawArguments& raw, Arguments& arguments) {
   for (const auto& text : raw.stops) {
     arguments.planned_signals.push_back(planned_signal("--stop", text, arguments.rank_count, SIGSTOP));
   }
+  arguments.respawns = parse_count("--respawn", raw.respawns, 0, 1'000'000'000);
+  if (arguments.respawns > 0 && !arguments.join.empty())
+    throw std::invalid_argument("--respawn and --join exclude each other: the job itself is started with --respawn");
   arguments.tag_lines = !raw.no_tag;
   arguments.use_terminals = !raw.no_terminal;
   arguments.startup_limit = positive_duration("--startup-timeout", raw.startup_limit);

@@ -38,6 +38,8 @@ struct Arguments {
   ExpectedKills expected_kills;
   Duration startup_limit = std::chrono::seconds(60);
   std::optional<Duration> job_limit;
+  int respawns = 0;  // newcomers to start for ranks that fail
+  std::string join;  // addresses of a job whose newcomers the ranks are; empty: they are a job
   bool tag_lines = true;
   bool use_terminals = true;  // as the ranks' stdout
   bool json = false;

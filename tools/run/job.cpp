@@ -22,6 +22,9 @@ namespace {
 constexpr auto term_grace = std::chrono::seconds(2);       // from SIGTERM to SIGKILL after Ctrl-C
 constexpr auto cut_short_grace = std::chrono::seconds(2);  // for a stuck reader of our output after an early end
 constexpr auto kill_limit = std::chrono::seconds(10);
+constexpr Duration first_pause = std::chrono::milliseconds(100), longest_pause = std::chrono::seconds(10);
+constexpr auto steady_after = std::chrono::seconds(10);  // a newcomer that has lived for as long is well
+constexpr std::size_t most_addresses = 8;                // that a newcomer is told
 
 rlimit raise_open_files() {
   rlimit original{};
@@ -59,10 +62,11 @@ Job::Job(Arguments arguments, std::string program_path, std::vector<std::vector<
       errors_(STDERR_FILENO),
       plan_(arguments_.planned_signals, arguments_.startup_limit) {
   if (pipe2(purpose_.data(), O_CLOEXEC | O_NONBLOCK) != 0) purpose_ = {-1, -1};
+  if (arguments_.respawns > 0 && pipe2(address_.data(), O_CLOEXEC | O_NONBLOCK) != 0) address_ = {-1, -1};
 }
 
 Job::~Job() {
-  for (const int end : purpose_)
+  for (const int end : {purpose_[0], purpose_[1], address_[0], address_[1]})
     if (end >= 0) close(end);
   if (signals_ >= 0) close(signals_);
 }
@@ -115,9 +119,14 @@ StartOrder Job::order_for(int rank) const {
                        {"UCFT_LOCAL_RANK", std::to_string(rank)},
                        {"UCFT_RENDEZVOUS", rendezvous_->address()},
                        {"UCFT_JOB_SECRET", bootstrap::secret_to_hex(secret_)}};
+  if (!arguments_.join.empty())
+    order.environment = {{"UCFT_LOCAL_RANK", std::to_string(rank)}, {"UCFT_JOIN", arguments_.join}};
+  if (arguments_.respawns > 0) order.environment.emplace_back("UCFT_JOINABLE", "y");
   for (auto& variable : torch_.of_rank(rank, arguments_.rank_count)) order.environment.push_back(std::move(variable));
   order.cpus = cpus_[static_cast<std::size_t>(rank)];
   order.purpose = purpose_[1];
+  order.address = address_[1];
+  order.number = started_;
   if (rank == 0) order.input = context_.input;
   order.wants_terminal = arguments_.use_terminals;
   // A program that colours its output for a terminal must not do so into a file.
@@ -128,34 +137,113 @@ StartOrder Job::order_for(int rank) const {
 }
 
 bool Job::start_ranks() {
+  seats_.resize(static_cast<std::size_t>(arguments_.rank_count));
   for (int rank = 0; rank < arguments_.rank_count; ++rank) {
-    const StartedRank started = start_rank(order_for(rank));
-    if (started.error_number != 0) {
-      const char* reason = std::strerror(started.error_number);
-      if (started.program_refused) {
-        say(fmt::format("cannot execute {}: {}", program_path_, reason));
-        failure_exit_code_ = started.error_number == ENOENT ? exit_not_found : exit_not_executable;
-      } else {
-        say(fmt::format("cannot start rank {}: {}", rank, reason));
-        failure_exit_code_ = exit_internal;
-      }
-      return false;
-    }
-    const std::string tag = arguments_.tag_lines ? fmt::format("[{}] ", rank) : "";
-    const auto kind = started.has_terminal ? Stream::Kind::terminal : Stream::Kind::pipe;
-    streams_.emplace_back(started.output, kind, rank, tag, output_);
-    streams_.emplace_back(started.errors, Stream::Kind::pipe, rank, tag, errors_);
-    ranks_.push_back(started.process);
-    const ExpectedKills& expected = arguments_.expected_kills;
-    ranks_.back().killed_on_purpose =
-        std::find(expected.ranks.begin(), expected.ranks.end(), rank) != expected.ranks.end();
-    ranks_.back().may_be_killed = expected.all || expected.any;
-    ++alive_count_;
+    ranks_.emplace_back();
+    if (!start(rank, order_for(rank))) return false;
     if (rank == 0 && context_.input_is_typed)
       for (Stream& stream : streams_) stream.show_parts();
     if (rank == 0) leave_input();
   }
   return true;
+}
+
+bool Job::start(int rank, const StartOrder& order) {
+  const StartedRank started = start_rank(order);
+  if (started.error_number != 0) {
+    const char* reason = std::strerror(started.error_number);
+    if (started.program_refused) {
+      say(fmt::format("cannot execute {}: {}", program_path_, reason));
+      failure_exit_code_ = started.error_number == ENOENT ? exit_not_found : exit_not_executable;
+    } else {
+      say(fmt::format("cannot start rank {}: {}", rank, reason));
+      failure_exit_code_ = exit_internal;
+    }
+    return false;
+  }
+  add_stream(started.output, started.has_terminal ? Stream::Kind::terminal : Stream::Kind::pipe, rank, output_);
+  add_stream(started.errors, Stream::Kind::pipe, rank, errors_);
+  RankProcess& process = ranks_[static_cast<std::size_t>(rank)];
+  process = started.process;
+  const ExpectedKills& expected = arguments_.expected_kills;
+  process.killed_on_purpose = std::find(expected.ranks.begin(), expected.ranks.end(), rank) != expected.ranks.end();
+  process.may_be_killed = expected.all || expected.any;
+  seats_[static_cast<std::size_t>(rank)].since = Clock::now();
+  seats_[static_cast<std::size_t>(rank)].number = started_++;
+  ++alive_count_;
+  return true;
+}
+
+// In the place of one that has ended, if there is one.
+void Job::add_stream(int descriptor, Stream::Kind kind, int rank, Sink& sink) {
+  const std::string tag = arguments_.tag_lines ? fmt::format("[{}] ", rank) : "";
+  for (Stream& each : streams_) {
+    if (each.is_open()) continue;
+    each.flush();
+    std::destroy_at(&each);
+    std::construct_at(&each, descriptor, kind, rank, tag, sink);
+    return;
+  }
+  streams_.emplace_back(descriptor, kind, rank, tag, sink);
+}
+
+// ---- newcomers ----
+
+// A process takes the seat of that rank, soon. False: none does.
+bool Job::plan_respawn(int rank) {
+  if (respawned_ + static_cast<int>(respawns_.size()) >= arguments_.respawns || alive_count_ == 0) return false;
+  if (!rendezvous_->start_up_ended()) return false;
+  const auto now = Clock::now();
+  Seat& seat = seats_[static_cast<std::size_t>(rank)];
+  const RankProcess& process = ranks_[static_cast<std::size_t>(rank)];
+  const bool is_frail = seat.respawned > 0 && now - seat.since < steady_after && !process.excused();
+  seat.pause = is_frail ? std::clamp<Duration>(2 * seat.pause, first_pause, longest_pause) : Duration(0);
+  respawns_.push_back({rank, now + seat.pause});
+  return true;
+}
+
+void Job::respawn_due(TimePoint now) {
+  for (std::size_t i = 0; i < respawns_.size();) {
+    if (now < respawns_[i].at) {
+      ++i;
+      continue;
+    }
+    const int rank = respawns_[i].rank;
+    respawns_.erase(respawns_.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::string members = addresses();
+    if (members.empty()) continue;  // nobody is there to join
+    StartOrder order = order_for(rank);
+    std::erase_if(order.environment, [](const auto& each) { return each.first == "UCFT_RENDEZVOUS"; });
+    order.environment.emplace_back("UCFT_JOIN", members);
+    order.input = -1;
+    if (!start(rank, order)) continue;
+    ++respawned_;
+    ++seats_[static_cast<std::size_t>(rank)].respawned;
+    say(fmt::format("rank {}: process {} wants its seat", rank, ranks_[static_cast<std::size_t>(rank)].pid));
+  }
+}
+
+// Of some members that live. Each writes a line into UCFT_ADDRESS_FD when it has joined: its number, and its address.
+std::string Job::addresses() {
+  char bytes[4096];
+  for (ssize_t count = 0; (count = read(address_[0], bytes, sizeof bytes)) > 0;)
+    unread_address_.append(bytes, static_cast<std::size_t>(count));
+  for (std::size_t end = 0; (end = unread_address_.find('\n')) != std::string::npos;) {
+    const std::string line = unread_address_.substr(0, end);
+    unread_address_.erase(0, end + 1);
+    if (const std::size_t space = line.find(' '); space != std::string::npos)
+      addresses_[std::atoi(line.c_str())] = line.substr(space + 1);
+  }
+  std::map<int, std::string> living;
+  std::string text;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const auto found = addresses_.find(seats_[rank].number);
+    if (ranks_[rank].ended || found == addresses_.end()) continue;
+    living.insert(*found);
+    if (living.size() <= most_addresses) text += (text.empty() ? "" : ",") + found->second;
+  }
+  addresses_ = std::move(living);
+  return text;
 }
 
 // It is rank 0's alone now: a process that writes there notices when rank 0 has ended.
@@ -189,6 +277,7 @@ std::optional<Job::TimePoint> Job::next_deadline() const {
   if (const auto planned = plan_.next_deadline()) consider(*planned);
   if (arguments_.job_limit) consider(started_at_ + *arguments_.job_limit);
   if (kill_after_term_at_) consider(*kill_after_term_at_);
+  for (const Respawn& each : respawns_) consider(each.at);
   return next;
 }
 
@@ -240,6 +329,7 @@ void Job::on_timers() {
   const auto now = Clock::now();
   if (rendezvous_ != nullptr) rendezvous_->on_timer(now);
   send_planned_signals(now);
+  if (!respawns_.empty() && interrupted_by_ == 0) respawn_due(now);
   if (arguments_.job_limit && now >= started_at_ + *arguments_.job_limit) on_job_limit();
   if (kill_after_term_at_ && now >= *kill_after_term_at_) end_now_ = true;
 }
@@ -353,8 +443,13 @@ void Job::take_announcements() {
 void Job::note_end(int rank) {
   take_announcements();
   const RankProcess& process = ranks_[static_cast<std::size_t>(rank)];
-  rendezvous_->on_rank_exit(rank, process.pid, process.how_it_ended());
+  if (seats_[static_cast<std::size_t>(rank)].respawned == 0)
+    rendezvous_->on_rank_exit(rank, process.pid, process.how_it_ended());
   const bool we_end_it = interrupted_by_ != 0 || end_now_;
+  if (!we_end_it && process.exit_code() != 0 && plan_respawn(rank)) {
+    if (!process.excused()) say(fmt::format("rank {} (pid {}) failed: {}", rank, process.pid, process.how_it_ended()));
+    return;
+  }
   if (we_end_it || process.excused() || process.exit_code() == 0) return;
   say(fmt::format("rank {} (pid {}) failed: {}{}", rank, process.pid, process.how_it_ended(),
                   process.was_killed() ? fmt::format("; --expect-kill {} if that is meant", rank) : ""));

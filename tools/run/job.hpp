@@ -15,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,8 @@ class Job {
   bool open_rendezvous();
   bool start_ranks();
   StartOrder order_for(int rank) const;
+  bool start(int rank, const StartOrder& order);
+  void add_stream(int descriptor, Stream::Kind kind, int rank, Sink& sink);
   void leave_input();
   void say(const std::string& line);
   void take_announcements();
@@ -66,6 +69,9 @@ class Job {
   void reap();
   void note_wait_status(pid_t pid, int status);
   void note_end(int rank);
+  bool plan_respawn(int rank);
+  void respawn_due(TimePoint now);
+  std::string addresses();
   void send_planned_signals(TimePoint now);
   void send(const PlannedSignal& planned, TimePoint now);
   void say_not_sent(const PlannedSignal& planned);
@@ -92,13 +98,30 @@ class Job {
   TorchVariables torch_;
   int signals_ = -1;                    // signalfd
   std::array<int, 2> purpose_{-1, -1};  // pipe: see take_announcements
+  std::array<int, 2> address_{-1, -1};  // pipe: see addresses
 
   Sink output_;
   Sink errors_;
   std::deque<Stream> streams_;    // two per rank
   std::size_t first_stream_ = 0;  // rotates, so that no rank is always served last
 
-  std::vector<RankProcess> ranks_;  // by rank
+  std::vector<RankProcess> ranks_;  // by rank: the latest of each
+  struct Respawn {
+    int rank;
+    TimePoint at;
+  };
+  std::vector<Respawn> respawns_;  // to be done
+  struct Seat {
+    TimePoint since{};  // its process
+    Duration pause{};   // before the next one
+    int respawned = 0;
+    int number = 0;  // of its process, among all that were started
+  };
+  std::vector<Seat> seats_;               // by rank
+  int respawned_ = 0;                     // in all
+  int started_ = 0;                       // processes
+  std::map<int, std::string> addresses_;  // of processes, by their numbers
+  std::string unread_address_;
   int alive_count_ = 0;
   TimePoint started_at_{};
   SignalPlan plan_;

@@ -98,6 +98,12 @@ struct ChildPipes {
     fcntl(order.purpose, F_SETFD, 0);
     setenv("UCFT_PURPOSE_FD", std::to_string(order.purpose).c_str(), 1);
   }
+  for (const char* name : {"UCFT_JOIN", "UCFT_ADDRESS_FD", "UCFT_RENDEZVOUS", "UCFT_RANK", "UCFT_SIZE"})
+    unsetenv(name);  // of a job around
+  if (order.address >= 0) {
+    fcntl(order.address, F_SETFD, 0);
+    setenv("UCFT_ADDRESS_FD", fmt::format("{},{}", order.address, order.number).c_str(), 1);
+  }
   for (const auto& [name, value] : order.environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (const auto& argument : order.command) arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -35,9 +35,10 @@ struct StartOrder {
   std::vector<std::string> command;                              // argv
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to ours
   std::vector<int> cpus;                                         // ascending; none: wherever this process may
-  int purpose = -1;                                              // writing end: see Job::take_announcements
-  int input = -1;                                                // becomes stdin; -1: there is nothing to read
-  bool wants_terminal = true;                                    // as stdout
+  int purpose = -1, address = -1;  // writing ends: see Job::take_announcements and Job::addresses,
+  int number = 0;                  // the name of this process there
+  int input = -1;                  // becomes stdin; -1: there is nothing to read
+  bool wants_terminal = true;      // as stdout
   sigset_t signal_mask{};
   rlimit open_files{};
 };

@@ -14,8 +14,10 @@
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/entry.hpp"
 #include "ucx_layer/api/look.hpp"
+#include "ucx_layer/api/membership_calls.hpp"
 #include "ucx_layer/api/split.hpp"
 #include "ucx_layer/api/two_operations.hpp"
+#include "ucx_layer/membership/epochs.hpp"
 #include "ucx_layer/runtime/context.hpp"
 
 using namespace ucft::detail;
@@ -47,11 +49,6 @@ void write_late(const QuorumRequest& request, ucft_result_t* result) {
   std::int32_t room = result->missing_capacity;
   std::int32_t* to = result->missing;
   for (auto rank = request.missing.begin(); rank != request.missing.end() && room > 0; ++rank, --room) *to++ = *rank;
-}
-
-Context::Clock::time_point limit_after(std::uint64_t timeout_us) {
-  return timeout_us > 1000000000000ull ? Context::Clock::time_point::max()
-                                       : Context::Clock::now() + std::chrono::microseconds(timeout_us);
 }
 
 ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
@@ -156,26 +153,15 @@ ucft_status_t run(Request& request, ucft_result_t* result) {
   return UCFT_OK;
 }
 
-ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
-  *out = comms.open(communicator);
-  return *out != nullptr ? UCFT_OK : fail(UCFT_ERR_NO_MEMORY, "{} communicators are open already", comms.capacity);
-}
-
 ucft_status_t write_number(std::int32_t number, std::int32_t* to, const char* name) {
   if (to == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null", name);
   *to = number;
   return UCFT_OK;
 }
 
-void close_requests_of(const Communicator* communicator) {
-  for (ucft_request_h handle :
-       requests.all([&](const Request* request) { return request->communicator == communicator; })) {
-    const std::unique_ptr<Request> request(requests.find(handle));
-    requests.close(handle);
-  }
-}
-
 }  // namespace
+
+ucft_status_t ucft::detail::run_to_end(Request& request, ucft_result_t* result) { return run(request, result); }
 
 ucft_status_t ucft::detail::init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out) {
   UCFT_ENTER(comm, comms, handle, "comm");
@@ -194,6 +180,7 @@ ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_cont
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "context is null");
   if (params != nullptr)
     if (ucft_status_t wrong = check_size("params", *params, "UCFT_CONTEXT_PARAMS_INIT"); wrong != UCFT_OK) return wrong;
+  if (Epochs::is_wanted()) return create_joinable(params, out);
   auto context = std::make_unique<Context>();
   context->enter();
   std::string error;
@@ -212,6 +199,7 @@ ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_cont
 ucft_status_t ucft_context_destroy(ucft_context_h handle) {
   UCFT_FIND(context, contexts, handle, "context");
   if (context->forked()) return refuse_fork();
+  if (context->epochs() != nullptr) return destroy_joinable(handle, *context->epochs());
   if (!context->enter())
     return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
   for (Communicator* communicator : context->communicators().all()) {
@@ -232,11 +220,13 @@ ucft_status_t ucft_context_destroy(ucft_context_h handle) {
 
 ucft_status_t ucft_context_rank(ucft_context_h handle, int32_t* rank) {
   UCFT_FIND(context, contexts, handle, "context");
+  if (context->awaits_job()) return refuse_newcomer();
   return write_number(context->rank(), rank, "rank");
 }
 
 ucft_status_t ucft_context_size(ucft_context_h handle, int32_t* size) {
   UCFT_FIND(context, contexts, handle, "context");
+  if (context->awaits_job()) return refuse_newcomer();
   return write_number(context->size(), size, "size");
 }
 
@@ -258,6 +248,7 @@ ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* pa
 ucft_status_t ucft_note_activity(ucft_context_h handle, const char* activity) {
   UCFT_FIND(context, contexts, handle, "context");
   if (context->forked()) return refuse_fork();
+  if (context->awaits_job()) return refuse_newcomer();
   context->note_activity(activity);
   return UCFT_OK;
 }
@@ -281,6 +272,7 @@ ucft_status_t ucft_free(ucft_context_h handle, void* memory) {
   UCFT_ENTER(context, contexts, handle, "context");
   // Other ranks may still read the memory of a rank that is out. That memory is freed with the context.
   if (memory == nullptr || context->excluded() || context->transport().free_shared(memory)) return UCFT_OK;
+  if (context->epochs() != nullptr && free_in_other_epoch(*context, memory)) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "{} did not come from ucft_alloc", memory);
 }
 
@@ -304,11 +296,17 @@ ucft_status_t ucft_comm_split(ucft_comm_h handle, int32_t colour, int32_t key, u
 ucft_status_t ucft_comm_dup(ucft_comm_h handle, ucft_comm_h* out) { return ucft_comm_split(handle, 0, 0, out); }
 
 ucft_status_t ucft_comm_destroy(ucft_comm_h handle) {
-  UCFT_ENTER(comm, comms, handle, "comm");
-  if (comm->has_pending()) return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
-  close_requests_of(comm);
-  comms.close(handle);
-  comm->context().communicators().destroy(comm);
+  UCFT_FIND(comm, comms, handle, "comm");
+  Context& context = comm->context();
+  {
+    const Entry entry(context);
+    if (entry.status() != UCFT_OK) return entry.status();
+    if (comm->has_pending()) return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
+    close_requests_of(comm);
+    comms.close(handle);
+    context.communicators().destroy(comm);
+  }
+  if (context.epochs() != nullptr) leave_if_unused(context);
   return UCFT_OK;
 }
 

@@ -14,6 +14,8 @@ namespace ucft::detail {
 
 // Checks everything and fills the request in.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request);
+// Runs a prepared operation to its end, and says why if it fails. result: may be null.
+ucft_status_t run_to_end(Request& request, ucft_result_t* result);
 // Opens a request that is prepared for that call.
 ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out);
 // Of a request that is in_two_operations, where these can't be run.

@@ -19,6 +19,10 @@ inline ucft_status_t refuse_fork() {
   return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
 }
 
+inline ucft_status_t refuse_newcomer() {
+  return fail(UCFT_ERR_STATE, "this process is a newcomer, and in no job yet: call ucft_comm_join first");
+}
+
 // Inside the context for as long as it lives.
 class Entry {
  public:
@@ -36,6 +40,7 @@ class Entry {
  private:
   [[gnu::noinline, gnu::cold]] ucft_status_t refusal() const {
     if (context_.forked()) return refuse_fork();
+    if (context_.awaits_job()) return refuse_newcomer();
     return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
   }
 
@@ -55,12 +60,31 @@ inline Context& context_of(Request& request) { return request.communicator->cont
   const Entry entry(context_of(*object));       \
   if (entry.status() != UCFT_OK) return entry.status()
 
+inline Context::Clock::time_point limit_after(std::uint64_t timeout_us) {
+  return timeout_us > 1000000000000ull ? Context::Clock::time_point::max()
+                                       : Context::Clock::now() + std::chrono::microseconds(timeout_us);
+}
+
 inline ucft_status_t open_request(std::unique_ptr<Request> request, ucft_request_h* out) {
   const ucft_request_h opened = requests.open(request.get());
   if (opened == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} requests are open already", requests.capacity);
   request.release();
   *out = opened;
   return UCFT_OK;
+}
+
+inline ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
+  *out = comms.open(communicator);
+  return *out != nullptr ? UCFT_OK : fail(UCFT_ERR_NO_MEMORY, "{} communicators are open already", comms.capacity);
+}
+
+// As their communicator is about to end.
+inline void close_requests_of(const Communicator* communicator) {
+  for (ucft_request_h handle :
+       requests.all([&](const Request* request) { return request->communicator == communicator; })) {
+    const std::unique_ptr<Request> request(requests.find(handle));
+    requests.close(handle);
+  }
 }
 
 }  // namespace ucft::detail

@@ -39,6 +39,11 @@ class HandleTable {
     if (((bits >> 16) & generation_mask) != entry.generation.load(std::memory_order_acquire)) return nullptr;
     return entry.object.load(std::memory_order_acquire);
   }
+  // An open handle has another object from now on.
+  void replace(Handle handle, Object* object) {
+    const auto index = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(handle) & (capacity - 1));
+    entries_[index].object.store(object, std::memory_order_release);
+  }
   void close(Handle handle) {
     const std::lock_guard lock(mutex_);
     const auto index = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(handle) & (capacity - 1));

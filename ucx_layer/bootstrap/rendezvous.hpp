@@ -43,6 +43,7 @@ class Rendezvous {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  int descriptor() const { return socket_; }
 
   // Blocks until each rank has contributed `bytes` bytes from `source` (the same number everywhere; 0 is a barrier).
   // Puts size() * bytes into `received`, in rank order; those of absent ranks are zero. `received` is written on

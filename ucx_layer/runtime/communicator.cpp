@@ -9,8 +9,10 @@
 
 namespace ucft::detail {
 
-Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks)
-    : context_(context),
+Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks,
+                           std::vector<Rank> absent)
+    : absent_(std::move(absent)),
+      context_(context),
       id_(id),
       ranks_(std::move(ranks)),
       me_(static_cast<std::int32_t>(std::ranges::find(ranks_, context.rank()) - ranks_.begin())) {
@@ -28,6 +30,10 @@ Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::
 }
 
 Communicator::~Communicator() = default;
+
+bool Communicator::is_absent(Rank rank) const {
+  return context_.job().is_absent(context_rank(rank)) || std::ranges::find(absent_, rank) != absent_.end();
+}
 
 std::unique_ptr<Engine> Communicator::make_engine() {
   if (!context_.host_work().reads_memory_of_all(ranks_)) return std::make_unique<ProcessEngine>(*this, context_);

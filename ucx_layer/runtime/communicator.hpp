@@ -24,7 +24,8 @@ namespace ucft::detail {
 
 class Communicator {
  public:
-  Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks);
+  // absent: ranks of it that take part in nothing, as all that make it have agreed; they count in no f.
+  Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks, std::vector<Rank> absent = {});
   ~Communicator();
 
   std::uint32_t id() const { return id_; }
@@ -33,7 +34,11 @@ class Communicator {
   std::int32_t context_rank(std::int32_t rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   std::int32_t rank_of(std::int32_t context_rank) const;  // -1: not in here
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
+  bool is_absent(Rank rank) const;  // or has been from the start of the job
   Context& context() const { return context_; }
+  // Its ranks that have come with it (Epochs), ascending.
+  const std::vector<Rank>& newcomers() const { return newcomers_; }
+  void set_newcomers(std::vector<Rank> newcomers) { newcomers_ = std::move(newcomers); }
   const BroadcastShape& fastest_shape(std::uint64_t bytes);  // by the cost model
   // Whether gossip is over earlier than the fastest tree, by the cost model (collectives/models/gossip_model.hpp).
   bool prefers_gossip(std::uint64_t bytes);
@@ -147,6 +152,7 @@ class Communicator {
   GossipSetting gossip_setting_;
   std::int32_t gossip_distance_ = 0;
 
+  std::vector<Rank> absent_;
   Context& context_;
   std::uint32_t id_;
   std::vector<std::int32_t> ranks_;    // communicator rank -> context rank
@@ -158,6 +164,7 @@ class Communicator {
   std::unique_ptr<GossipDriver> gossip_;
   std::unique_ptr<PointToPointDriver> point_to_point_;
   std::unique_ptr<QuorumDriver> quorum_;
+  std::vector<Rank> newcomers_;
   std::vector<Rank> leavers_;  // those that have said so, or whose memory does
   struct Letters {
     std::uint32_t sent = 0, taken = 0;

@@ -16,11 +16,12 @@ Communicator* Communicators::create_for_all(std::int32_t ranks) {
   return create(communicator_id::for_all_bit | made_for_all_++, std::move(all));
 }
 
-Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
+Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks, std::vector<Rank> absent) {
   end_closed();
   ++made_;
   Communicator* const created =
-      communicators_.emplace_back(std::make_unique<Communicator>(context_, id, std::move(ranks))).get();
+      communicators_.emplace_back(std::make_unique<Communicator>(context_, id, std::move(ranks), std::move(absent)))
+          .get();
   if (!created->is_on_host()) turning_.push_back(created);
   if (!created->has_slab())
     context_.stand_aside("this rank has no shared memory for a communicator: the others go on without it");

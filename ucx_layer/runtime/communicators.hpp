@@ -21,7 +21,7 @@ class Communicators {
 
   Communicator* create_for_all(std::int32_t ranks);
   // ranks: context ranks in the order of the new communicator. Every member of the parent calls note_id().
-  Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
+  Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks, std::vector<Rank> absent = {});
   std::uint32_t next_id() const { return next_id_; }
   void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
   // This rank posts nothing there any more. The communicator stays as long as some rank needs this one there. No call

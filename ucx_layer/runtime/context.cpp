@@ -83,7 +83,11 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   if (!oob.open(params == nullptr ? none : params->oob, std::chrono::microseconds(job_.settings.startup_timeout_us),
                 error, {.pmix = job_.settings.pmix != 0, .single = job_.settings.single}))
     return params != nullptr && params->oob.allgather != nullptr ? UCFT_ERR_INVALID_PARAM : UCFT_ERR_STARTUP;
-  return start_over(oob, error);
+  const ucft_status_t status = start_over(oob, error);
+  if (status == UCFT_OK && job_.rank == 0 && settings().says(LogLevel::warn))
+    for (const std::string& sentence : unknown_settings(settings(), environ))
+      fmt::print(stderr, "ucft: {}\n", sentence);
+  return status;
 }
 
 ucft_status_t Context::start(const ucft_context_params_t* params, OutOfBand oob, std::string& error) {
@@ -93,11 +97,9 @@ ucft_status_t Context::start(const ucft_context_params_t* params, OutOfBand oob,
 ucft_status_t Context::start_over(OutOfBand& oob, std::string& error) {
   StartUp steps(job_, oob, departures_);
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
-  if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
+  if (!steps.exchange_identities(error) || !steps.exchange_listeners(error) ||
+      !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
-  if (job_.rank == job_.first_present() && settings().says(LogLevel::warn))
-    for (const std::string& sentence : unknown_settings(settings(), environ))
-      fmt::print(stderr, "ucft: {}\n", sentence);
   const auto sharing = std::ranges::count_if(job_.peers, &Job::Peer::shares_processors);
   transport_->end_of_start_up();
   spin_ = Spin({settings().spin, static_cast<std::int32_t>(sharing), job_.own_threads});
@@ -112,6 +114,12 @@ ucft_status_t Context::start_over(OutOfBand& oob, std::string& error) {
   started_ = true;
   if (all_must_close) meet();
   return UCFT_OK;
+}
+
+void Context::await_job() {
+  awaits_job_ = true;
+  forks_at_start_ = forks_until_now();
+  turns_.enter();
 }
 
 bool Context::start_threads(std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error) {

@@ -25,6 +25,7 @@ namespace ucft::detail {
 
 class OutOfBand;
 struct PointToPointCall;
+class Epochs;
 
 class Context {
  public:
@@ -41,6 +42,21 @@ class Context {
   ucft_status_t start(const ucft_context_params_t* params, OutOfBand oob, std::string& error);
   // Leaves the job.
   void stop();
+
+  // Before start(): newcomers may come later, and ask this process there.
+  void set_listener(const ListenerName& name) {
+    job_.is_joinable = true;
+    job_.listener = name;
+  }
+  // Those that it is one of; null: newcomers can't come.
+  void set_epochs(Epochs* epochs) { epochs_ = epochs; }
+  Epochs* epochs() const { return epochs_; }
+  // Instead of start(): this process has yet to join a job. Nobody comes in.
+  void await_job();
+  bool awaits_job() const { return awaits_job_; }
+  // Nobody is killed for silence: this may come to nothing. Before start(), and later.
+  void spare_all(bool spares) { departures_.spare_all(spares); }
+  void set_callback(ucft_failure_callback_t callback, void* arg) { departures_.set_callback(callback, arg); }
 
   std::int32_t rank() const { return job_.rank; }
   std::int32_t size() const { return job_.size; }
@@ -70,6 +86,10 @@ class Context {
   bool has_failed(std::int32_t rank) const { return departures_.state().has_failed(rank); }
   bool is_gone(std::int32_t rank) const { return departures_.state().is_gone(rank); }
   bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
+  bool was_told_out() const { return departures_.was_told_out(); }  // this rank is out. Any thread
+  bool was_told_gone(std::int32_t rank) const {                     // as communicators know it. Any thread
+    return departures_.was_told_failed(rank) || departures_.was_told_left(rank);
+  }
   // The job as it is seen from here, without the processes' activities, which cost several microseconds for each of
   // their threads. Any thread, also while another one is inside.
   JobView view() const;
@@ -197,7 +217,8 @@ class Context {
   std::uint64_t naps_ = 0;
   const PointToPointCall* awaited_ = nullptr;
   Clock::duration napped_{};
-  bool started_ = false, in_helper_ = false;
+  bool started_ = false, in_helper_ = false, awaits_job_ = false;
+  Epochs* epochs_ = nullptr;
 };
 
 }  // namespace ucft::detail

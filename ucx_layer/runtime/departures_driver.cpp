@@ -76,6 +76,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
                job_.rank);
   transport_->control()->lifelines.store(static_cast<std::int32_t>(afar.size()), std::memory_order_relaxed);
   detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));
+  detector_->spare_all(spares_all_);
 }
 
 void DeparturesDriver::stop_detector() {
@@ -339,6 +340,7 @@ void DeparturesDriver::note_failure(std::int32_t rank, Clock::time_point at) {
 }
 
 void DeparturesDriver::stand_aside() {
+  told_out_.store(true, std::memory_order_relaxed);
   transport_->control()->left.store(2, std::memory_order_seq_cst);
   if (detector_) detector_->declare_out();
   communicators_.exclude_self(why_out());
@@ -346,6 +348,7 @@ void DeparturesDriver::stand_aside() {
 }
 
 void DeparturesDriver::fence(std::int32_t rank) {
+  if (spares_all_) return departures_.on_fence_refused(rank);
   const Job::Peer& peer = job_.peer(rank);
   try {
     ProcessWatch watch;

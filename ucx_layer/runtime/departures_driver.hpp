@@ -43,6 +43,12 @@ class DeparturesDriver : private DetectorThread::Listener {
   void say_leaving();
   bool all_know_leaving() const;
   void end_detector() { detector_.reset(); }
+  // Nobody is killed for silence, in a context that may come to nothing. Before start_detector(), and later.
+  void spare_all(bool spares) {
+    spares_all_ = spares;
+    if (detector_) detector_->spare_all(spares);
+  }
+  bool was_told_out() const { return told_out_.load(std::memory_order_relaxed); }  // this rank is out. Any thread
   // The detector's present sight of a rank. Any thread, between start_detector() and end_detector().
   std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const {
     return detector_ == nullptr ? std::nullopt : detector_->sight_of(rank);
@@ -133,6 +139,7 @@ class DeparturesDriver : private DetectorThread::Listener {
   void* callback_arg_ = nullptr;
   bool to_report_ = false, following_ = false;
   bool is_leaving_ = false, all_know_ = false;
+  std::atomic<bool> spares_all_{false}, told_out_{false};
   bool has_messages_ = false;                                   // ranks may send each other messages
   std::uint32_t ticks_ = 0;                                     // the detector's thread alone
   Clock::time_point connect_after_ = Clock::time_point::max();  // max(): nothing to do

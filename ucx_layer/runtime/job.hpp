@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/on_host/host_site.hpp"
+#include "timeout_detector/addresses.hpp"
 #include "ucx_layer/runtime/settings.hpp"
 #include "ucx_layer/transport/connection_plan.hpp"
 
@@ -36,6 +37,9 @@ struct Job {
   std::vector<bool> absent;                 // by rank: failed from the start, never seen; empty: none
   std::vector<std::int32_t> first_on_host;  // by rank: the lowest rank of its host
   ConnectionPlan connections;
+  bool is_joinable = false;             // newcomers may ask each rank there:
+  ListenerName listener;                // this one,
+  std::vector<ListenerName> listeners;  // all, by rank
   bool many_hosts = false, all_share_memory = true, one_network = true;
   bool membarriers = false;     // this process can be made to fence by its own threads,
   bool all_membarriers = true;  // and all ranks of this host by each other (see SharedPath::ring_doorbells)

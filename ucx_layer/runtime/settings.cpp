@@ -222,6 +222,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_LOG", parse_level, "off, warn or info", settings.log, false, 0, 0, 2);
   reader.read("UCFT_STATS", parse_stats, "y, n or json", settings.stats, false, 0, 0, 2);
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
+  reader.read("UCFT_JOINABLE", parse_switch, "y or n", settings.joinable, false, 0, 0, 1);
   reader.read("UCFT_SINGLE", parse_switch, "y or n", settings.single, false, 0, 0, 1);
   read_gossip_faults(settings, reader);
   reader.read("UCFT_RMA", parse_auto_or_off, "auto or off", settings.rma, false, 0, 0, UINT64_MAX);

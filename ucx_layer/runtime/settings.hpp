@@ -28,6 +28,7 @@ struct Settings {
   std::uint64_t suspect_after_us = 1000000;     // UCFT_SUSPECT_AFTER
   std::uint64_t startup_timeout_us = 60000000;  // UCFT_STARTUP_TIMEOUT
   LogLevel log = LogLevel::warn;                // UCFT_LOG
+  bool joinable = false;                        // UCFT_JOINABLE: newcomers may take the seats of failed ranks
   bool single = false;                          // UCFT_SINGLE: this process is a job of its own, under any launcher
   Stats stats = Stats::none;                    // UCFT_STATS: counters go to stderr when the rank leaves
   std::int32_t pmix = -1;                       // UCFT_PMIX; -1: join the job of a PMIx server, if one started us

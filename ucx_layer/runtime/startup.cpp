@@ -32,6 +32,7 @@ struct Identity {
   std::int32_t may_prove;    // see Job
   std::int32_t algorithm;
   std::int32_t f, connect_all;
+  std::int32_t joinable;
   std::int32_t devices;    // of the network
   std::uint64_t mappable;  // SharedRange::mappable()
   RangeName page;          // of its memory, for the others to try; empty: memory can't be had, as a later step will say
@@ -62,8 +63,7 @@ struct Address {
 };
 
 constexpr auto trial_limit = std::chrono::milliseconds(1000);
-constexpr std::int32_t lifelines_wanted = 2;     // at least, in each direction
-constexpr std::int32_t all_have_lifelines = 32;  // up to so many ranks on other hosts
+constexpr std::int32_t lifelines_wanted = 2, all_have_lifelines = 32;  // at least; up to so many ranks on other hosts
 constexpr auto connected_limit = std::chrono::seconds(5);
 constexpr std::chrono::microseconds lifeline_limit = std::chrono::seconds(10);
 
@@ -150,6 +150,7 @@ Identity own_identity(const Job& job) {
   mine.algorithm = static_cast<std::int32_t>(settings.algorithm);
   mine.f = settings.f;
   mine.connect_all = settings.connect_all;
+  mine.joinable = job.is_joinable;
   mine.mappable = SharedRange::mappable();
   mine.tuning = tuning_hash(settings.tuning);
   mine.hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
@@ -162,6 +163,7 @@ Identity own_identity(const Job& job) {
 // Settings that must be the same on all ranks, and can be shown.
 constexpr std::pair<const char*, std::string (*)(const Identity&)> same_settings[] = {
     {"UCFT_WINDOW", [](const Identity& of) { return fmt::to_string(of.window); }},
+    {"UCFT_JOINABLE", [](const Identity& of) { return std::string(of.joinable != 0 ? "y" : "n"); }},
     {"UCFT_CONNECT_ALL", [](const Identity& of) { return fmt::to_string(of.connect_all); }},
     {"UCFT_SUSPECT_AFTER", [](const Identity& of) { return fmt::format("{}us", of.suspect_after_us); }},
     {"UCFT_HEARTBEAT_PERIOD", [](const Identity& of) { return fmt::format("{}us", of.heartbeat_period_us); }},
@@ -249,6 +251,11 @@ bool StartUp::exchange_identities(std::string& error) {
   plan_connections(std::ranges::max_element(all, {}, &Identity::f)->f);
   departures_.begin();
   return true;
+}
+
+// Of a job that newcomers may join.
+bool StartUp::exchange_listeners(std::string& error) {
+  return !job_.is_joinable || oob_.allgather(job_.listener, job_.listeners, error);
 }
 
 void StartUp::take_in(const Identity& mine, const std::vector<Identity>& all) {

@@ -34,6 +34,7 @@ class StartUp {
 
   // In this order. False: `error` names the culprit.
   bool exchange_identities(std::string& error);
+  bool exchange_listeners(std::string& error);
   bool wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, std::string& error);
   bool shut_the_door(std::string& error);
   // Whether a step worked everywhere. `error` names the first rank where it didn't.

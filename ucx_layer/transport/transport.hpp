@@ -73,6 +73,7 @@ class Transport : public Wiring {
   // Memory of the caller that peers can map.
   std::byte* allocate_shared(std::size_t bytes) { return segments_.lend(bytes); }
   bool free_shared(void* memory);
+  bool has_lent_memory() const { return segments_.has_lent(); }
   bool is_shared(const void* memory, std::size_t bytes) const { return segments_.is_lent(memory, bytes); }
   bool has_only_messages() const { return only_messages_; }  // all peers are reached by them
   // Whether values can be sent from there: peers that read them can map it, or there are none.

@@ -29,8 +29,11 @@ ProcessMember::Place ProcessEngine::place_in(const Places& places, Rank me, Opti
   optimism.begins = !as_published;
   ProcessMember::Place place{places.place_of(me), &places.processes(), context.settings().window, optimism};
   if (places.are_ranks() && !as_published) place.failing_together = context.hosts_of(communicator.ranks());
-  for (Rank rank = 0; rank < communicator.size() && places.are_ranks(); ++rank)
-    if (context.job().is_absent(communicator.context_rank(rank))) place.absent.push_back(rank);
+  std::vector<bool> is_absent(static_cast<std::size_t>(places.process_count()), true);
+  for (Rank rank = 0; rank < communicator.size(); ++rank)
+    if (!communicator.is_absent(rank)) is_absent[static_cast<std::size_t>(places.process_of(rank))] = false;
+  for (std::size_t process = 0; process < is_absent.size(); ++process)
+    if (is_absent[process]) place.absent.push_back(static_cast<Rank>(process));
   return place;
 }
 

@@ -24,6 +24,7 @@ class Segments {
   const Segment* lent_at(const void* memory) const;  // that begins there
   bool is_lent(const void* memory, std::size_t bytes) const;
   void take_back(const Segment& lent);
+  bool has_lent() const { return !lent_.empty(); }
   // For RMA windows and slabs, for as long as the job lasts. Whole cache lines.
   std::byte* carve(std::size_t bytes);
 

@@ -1,0 +1,178 @@
+// share_state (ucft/state.hpp) among four ranks, each a thread, on broadcasts that give all or nothing. Donors die at
+// any broadcast of theirs, for sizes around those of a piece. 8 bytes are a piece here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ucft/state.hpp"
+
+namespace ucft::internal {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Ranks = std::vector<std::int32_t>;
+constexpr std::int32_t rank_count = 4;
+constexpr std::uint64_t piece = 8;
+
+Bytes some_bytes(std::size_t count, std::size_t seed) {
+  Bytes bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 37 + seed);
+  return bytes;
+}
+
+struct Dead {};
+
+// The n-th broadcast of each rank is the same one.
+class Broadcasts {
+ public:
+  // last: rank r dies when it begins its last[r]-th one as root, counted from 0.
+  explicit Broadcasts(std::map<std::int32_t, int> last) : last_(std::move(last)) {}
+
+  bool run(std::size_t n, std::int32_t me, std::int32_t root, void* data, std::uint64_t bytes) {
+    std::unique_lock lock(mutex_);
+    if (me == root) {
+      const bool dies = last_.contains(me) && begun_[me]++ == last_[me];
+      const auto* from = static_cast<const std::byte*>(data);
+      sent_[n] = {root, !dies, dies ? Bytes() : Bytes(from, from + bytes)};
+      changed_.notify_all();
+      if (dies) throw Dead();
+      return true;
+    }
+    changed_.wait(lock, [&] { return sent_.contains(n); });
+    const Sent& sent = sent_[n];
+    EXPECT_EQ(sent.root, root) << "rank " << me << ", broadcast " << n;
+    if (!sent.arrives) return false;
+    EXPECT_EQ(sent.data.size(), bytes) << "rank " << me << ", broadcast " << n;
+    if (bytes > 0) std::memcpy(data, sent.data.data(), std::min<std::size_t>(sent.data.size(), bytes));
+    return true;
+  }
+  std::size_t count() const { return sent_.size(); }
+
+ private:
+  struct Sent {
+    std::int32_t root = -1;
+    bool arrives = false;
+    Bytes data;
+  };
+  std::map<std::int32_t, int> last_, begun_;
+  std::map<std::size_t, Sent> sent_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+struct Outcome {
+  std::int32_t donor = -2;  // -2: the rank has died
+  Bytes got;
+  StateVerdict verdict;
+};
+
+// states[r]: that of rank r. versions: of the ranks' programs.
+std::vector<Outcome> share(Broadcasts& broadcasts, const Ranks& newcomers, std::vector<Bytes> states,
+                           const std::vector<std::uint64_t>& versions = {0, 0, 0, 0}, std::uint64_t wrong = 0) {
+  std::vector<Outcome> outcomes(rank_count);
+  std::vector<std::thread> threads;
+  for (std::int32_t rank = 0; rank < rank_count; ++rank)
+    threads.emplace_back([&, rank, r = static_cast<std::size_t>(rank)] {
+      const Bytes before = states[r];
+      StateHeader header;
+      const StateHeader own{before.size(), versions[r], crc32_of(before) ^ wrong};
+      const StateSharing sharing{rank, rank_count, newcomers, states[r], own, header, piece};
+      std::size_t n = 0;
+      try {
+        outcomes[r].donor = sharing.run(
+            [&](void* data, std::uint64_t count, ucft_dtype_t dtype, std::int32_t root) {
+              return broadcasts.run(n++, rank, root, data, count * (dtype == UCFT_UINT64 ? 8 : 1));
+            },
+            [&](std::uint64_t bytes) {
+              outcomes[r].got.resize(bytes);
+              return outcomes[r].got.data();
+            });
+        outcomes[r].verdict = sharing.judge(outcomes[r].donor, versions[r], outcomes[r].got);
+      } catch (const Dead&) {}
+      EXPECT_EQ(states[r], before) << "rank " << rank;
+    });
+  for (std::thread& each : threads) each.join();
+  return outcomes;
+}
+
+TEST(State, HasTheChecksumOfZlib) {
+  const std::string_view digits = "123456789";
+  EXPECT_EQ(crc32_of(std::as_bytes(std::span(digits))), 0xcbf43926u);
+  EXPECT_EQ(crc32_of({}), 0u);
+  EXPECT_EQ(crc32_of(std::as_bytes(std::span(digits.substr(0, 4)))), 0x9be3e0a3u);
+}
+
+struct Case {
+  Ranks newcomers;
+  std::size_t bytes = 0;
+  bool are_equal = true;                  // the states
+  int first_dies = -1, second_dies = -1;  // at that broadcast of theirs; -1: never
+
+  Ranks donors() const {
+    Ranks all;
+    for (std::int32_t rank = 0; rank < rank_count; ++rank)
+      if (std::ranges::find(newcomers, rank) == newcomers.end()) all.push_back(rank);
+    return all;
+  }
+};
+
+// With equal states no piece is sent twice. With others the last donor's is complete.
+void check(const Case& is) {
+  SCOPED_TRACE(testing::Message() << is.newcomers.size() << " newcomers, the first is " << is.newcomers[0] << ", "
+                                  << is.bytes << " bytes, equal: " << is.are_equal << ", the first donor dies at "
+                                  << is.first_dies << ", the second at " << is.second_dies);
+  const Ranks donors = is.donors();
+  std::map<std::int32_t, int> last;
+  if (is.first_dies >= 0) last[donors[0]] = is.first_dies;
+  if (is.second_dies >= 0 && donors.size() > 1) last[donors[1]] = is.second_dies;
+  std::vector<Bytes> states;
+  for (std::size_t r = 0; r < rank_count; ++r) states.push_back(some_bytes(is.bytes, is.are_equal ? 0 : r));
+  Broadcasts broadcasts(last);
+  const std::vector<Outcome> outcomes = share(broadcasts, is.newcomers, states);
+  const auto outcome_of = [&](std::int32_t rank) { return outcomes[static_cast<std::size_t>(rank)]; };
+  const std::int32_t donor = outcome_of(is.newcomers[0]).donor;
+  const Bytes given = donor < 0 ? Bytes() : states[static_cast<std::size_t>(donor)];
+  for (const std::int32_t rank : is.newcomers) {
+    EXPECT_EQ(outcome_of(rank).donor, donor);
+    EXPECT_EQ(outcome_of(rank).verdict.status, donor < 0 ? UCFT_ERR_ROOT_FAILED : UCFT_OK);
+    EXPECT_TRUE(donor < 0 || outcome_of(rank).got == given);
+  }
+  for (const std::int32_t rank : donors)
+    EXPECT_EQ(outcome_of(rank).donor, donor < 0 || rank < donor ? -2 : donor) << "rank " << rank;
+  const auto tried = static_cast<std::size_t>(std::ranges::find(donors, donor) - donors.begin());
+  const std::size_t most =
+      2 * tried + 1 + (is.bytes + piece - 1) / piece;  // of each other a header, and one that fails
+  EXPECT_TRUE(!is.are_equal || donor < 0 || broadcasts.count() <= most) << broadcasts.count() << " > " << most;
+}
+
+TEST(State, IsThatOfTheFirstDonorThatLives) {
+  for (const Ranks& newcomers : {Ranks{3}, Ranks{0}, Ranks{1}, Ranks{0, 2}, Ranks{1, 3}, Ranks{1, 2, 3}})
+    for (const std::size_t bytes : {0, 1, 8, 9, 24})
+      for (const bool are_equal : {true, false})
+        for (int first_dies = -1; first_dies <= 3; ++first_dies)
+          for (int second_dies = -1; second_dies <= 3; ++second_dies)
+            check({newcomers, bytes, are_equal, first_dies, second_dies});
+}
+
+TEST(State, OfAnotherVersionOrWithAnotherChecksumIsAnErrorThatNamesTheDonor) {
+  const std::vector<Bytes> states(rank_count, some_bytes(20, 1));
+  for (const bool is_wrong : {false, true}) {
+    Broadcasts broadcasts(std::map<std::int32_t, int>{{0, 1}});
+    const std::vector<Outcome> outcomes =
+        share(broadcasts, {3}, states, {7, 7, 7, is_wrong ? 7u : 8u}, is_wrong ? 1 : 0);
+    EXPECT_EQ(outcomes[1].verdict.status, UCFT_OK);
+    EXPECT_EQ(outcomes[3].verdict.status, is_wrong ? UCFT_ERR_TRANSPORT : UCFT_ERR_MISMATCH);
+    EXPECT_NE(outcomes[3].verdict.explanation.find("rank 1"), std::string::npos) << outcomes[3].verdict.explanation;
+  }
+}
+
+}  // namespace
+}  // namespace ucft::internal

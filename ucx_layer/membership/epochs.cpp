@@ -1,0 +1,518 @@
+#include "ucx_layer/membership/epochs.hpp"
+
+#include <fmt/core.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "collectives/core/sometimes.hpp"
+#include "timeout_detector/signals_blocked.hpp"
+#include "ucx_layer/membership/join_environment.hpp"
+
+namespace ucft::detail {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// For the others of an epoch that this process leaves: they may be about to enter it.
+constexpr auto admission_limit = 3s;
+constexpr std::size_t adopted_kept = 8;
+
+bool is_gone(const Context& context, std::int32_t rank) { return context.was_told_gone(rank); }
+
+}  // namespace
+
+bool Epochs::is_newcomer() { return variable("UCFT_JOIN") != nullptr; }
+bool Epochs::is_wanted() { return is_newcomer() || is_on(variable("UCFT_JOINABLE")); }
+
+Epochs::~Epochs() {
+  if (agent_ != nullptr) agent_->stop();  // its thread uses what ends next
+  start_.reset();
+}
+
+ucft_status_t Epochs::open(const ucft_context_params_t* params, std::string& error) {
+  if (params != nullptr) params_ = *params;
+  callback_ = std::exchange(params_.failure_callback, &Epochs::on_failure);
+  callback_arg_ = std::exchange(params_.failure_callback_arg, this);
+  Settings settings;
+  if (!read_settings(&params_, settings, error) || !read_secret(secret_, error)) return UCFT_ERR_INVALID_PARAM;
+  warns_ = settings.says(LogLevel::warn);
+  informs_ = settings.says(LogLevel::info);
+  agent_ = std::make_unique<Agent>(*this, secret_);
+  if (is_newcomer()) {
+    std::vector<ListenerName> members = listeners_in(variable("UCFT_JOIN"), error);
+    if (members.empty()) return UCFT_ERR_INVALID_PARAM;
+    agent_->apply_to(std::move(members), wanted_seat());
+  }
+  return agent_->open(error) ? UCFT_OK : UCFT_ERR_STARTUP;
+}
+
+ucft_status_t Epochs::begin(std::unique_ptr<Context> first, std::string& error) {
+  is_member_ = !is_newcomer();
+  epochs_.push_back({.context = std::move(first)});
+  try {
+    agent_->start();
+  } catch (const std::system_error& failure) {
+    error = fmt::format("the thread that lets newcomers in can't start: {}", failure.what());
+    return UCFT_ERR_STARTUP;
+  }
+  if (is_member_) publish_address();
+  return UCFT_OK;
+}
+
+void Epochs::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  agent_->stop();
+  start_.reset();
+  retire_candidates([](const Epoch&) { return true; });
+  while (epochs_.size() > 1) {
+    retire(std::move(epochs_.front()));
+    epochs_.erase(epochs_.begin());
+  }
+  if (has_joined()) leave(current(), epochs_.back().admission.get());
+  for (Leaver& each : leavers_)
+    if (each.thread.joinable()) each.thread.join();
+  leavers_.clear();
+  epochs_.clear();
+}
+
+// ---- epochs ---------------------------------------------------------------------------------------------------------
+
+Roster Epochs::roster() {
+  const std::lock_guard lock(mutex_);
+  Roster roster;
+  if (!is_member_ || epochs_.back().context->was_told_out()) return roster;
+  const Context& context = *epochs_.back().context;
+  roster.me = context.rank();
+  roster.cookie = context.cookie();
+  for (std::int32_t rank = 0; rank < context.size(); ++rank) {
+    roster.lives.push_back(!is_gone(context, rank));
+    roster.hosts.push_back(context.job().peer(rank).host_name);
+  }
+  roster.names = context.job().listeners;
+  return roster;
+}
+
+// A member follows those of its own epoch; a newcomer those that invite it as a newcomer.
+bool Epochs::may_start(const Invitation& invitation) const {
+  if (is_member_) return invitation.head.base_cookie == epochs_.back().context->cookie();
+  return invitation.seats[static_cast<std::size_t>(invitation.head.seat)] == Seat::newcomer;
+}
+
+// An invitation of a sponsor that is an epoch ahead waits until this process is there, too.
+void Epochs::on_invited(Invitation invitation) {
+  const std::lock_guard lock(mutex_);
+  if (ending_) return;
+  take_start();
+  if (!may_start(invitation) && UCFT_SOMETIMES("an invitation comes before its epoch's base")) {
+    if (invitation.is_mine && UCFT_SOMETIMES("a sponsor of newcomers invites to an epoch whose base is over")) return;
+    next_ = std::move(invitation);
+    return;
+  }
+  if (start_ != nullptr)
+    next_ = std::move(invitation);
+  else
+    begin_start(std::move(invitation));
+}
+
+void Epochs::begin_start(Invitation invitation) {
+  try {
+    start_ = std::make_unique<EpochStart>(std::move(invitation), params_without_callback(), agent_->name(), [this] {
+      changed_.notify_all();
+      agent_->wake();
+    });
+  } catch (const std::system_error& failure) {
+    say_now(fmt::format("an epoch can't be started: {}", failure.what()));
+  }
+}
+
+void Epochs::on_turn() {
+  std::vector<Leaver> through;  // they end without the lock
+  const std::lock_guard lock(mutex_);
+  take_start();
+  for (std::size_t i = 0; i < leavers_.size();) {
+    Leaver& each = leavers_[i];
+    if (each.is_through->load(std::memory_order_acquire))
+      for (void* const memory : std::exchange(each.to_free, {})) each.context->transport().free_shared(memory);
+    if (!each.is_through->load(std::memory_order_acquire) || each.context->transport().has_lent_memory()) {
+      ++i;
+      continue;
+    }
+    if (each.thread.joinable()) each.thread.join();
+    through.push_back(std::move(each));
+    leavers_.erase(leavers_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// The start that is over has led to a candidate, or has failed.
+void Epochs::take_start() {
+  if (start_ == nullptr || !start_->is_over()) return;
+  Epoch made{.context = start_->take_context(),
+             .start = start_->invitation().head.id,
+             .newcomers = start_->invitation().newcomers()};
+  const std::string error = start_->error();
+  const bool is_sponsor = start_->invitation().is_mine;
+  const std::uint32_t base = start_->invitation().head.base_cookie;
+  start_.reset();
+  if (made.context == nullptr) {
+    UCFT_SOMETIMES("the start of an epoch fails");
+    if (!ending_ && (is_sponsor ? warns_ : informs_))
+      fmt::print(stderr, "ucft: process {}: the start of an epoch with newcomers failed: {}\n", getpid(), error);
+  } else if (is_member_ && base != epochs_.back().context->cookie()) {
+    UCFT_SOMETIMES("an epoch starts whose base is over");  // its newcomers may be members
+    retire(std::move(made));
+  } else {
+    made.context->set_epochs(this);
+    if (is_member_) retire_candidates([this](const Epoch& each) { return each.context->cookie() != voted_; });
+    candidates_.push_back(std::move(made));
+  }
+  if (!next_ || ending_ || !may_start(*next_)) return;
+  begin_start(*std::exchange(next_, std::nullopt));
+}
+
+// Not all that live are in it any more: it can't be agreed on, or has nobody new.
+bool Epochs::is_broken(const Epoch& candidate) const {
+  const Context &theirs = *candidate.context, &base = *epochs_.back().context;
+  for (std::int32_t rank = 0; rank < theirs.size(); ++rank) {
+    const bool is_new = std::ranges::find(candidate.newcomers, rank) != candidate.newcomers.end();
+    const bool may_be = is_new || !is_gone(base, rank);  // in it
+    if (may_be == is_gone(theirs, rank)) return true;
+  }
+  return theirs.was_told_out();
+}
+
+bool Epochs::may_be_in_soon() {
+  const std::lock_guard lock(mutex_);
+  take_start();
+  return start_ != nullptr || !candidates_.empty();
+}
+
+Agent::EpochState Epochs::state_of(std::uint64_t start) {
+  const std::lock_guard lock(mutex_);
+  take_start();
+  if (std::ranges::find(adopted_, start) != adopted_.end()) return Agent::EpochState::adopted;
+  const bool is_next = next_ && next_->head.id == start;
+  if (is_next || (start_ != nullptr && start_->invitation().head.id == start)) return Agent::EpochState::starting;
+  const auto found = std::ranges::find(candidates_, start, &Epoch::start);
+  if (found == candidates_.end()) return Agent::EpochState::none;
+  return is_broken(*found) ? Agent::EpochState::broken : Agent::EpochState::ready;
+}
+
+std::uint32_t Epochs::candidate(std::int32_t newcomers) {
+  const std::lock_guard lock(mutex_);
+  take_start();
+  retire_candidates([this](const Epoch& each) { return is_broken(each); });
+  if (candidates_.empty()) return 0;
+  const Epoch& last = candidates_.back();
+  const Context& context = *last.context;
+  bool is_full = true;
+  for (std::int32_t rank = 0; rank < context.size(); ++rank) is_full = is_full && !is_gone(context, rank);
+  if (!is_full && (newcomers < 0 || static_cast<std::size_t>(newcomers) > last.newcomers.size())) return 0;
+  return voted_ = context.cookie();
+}
+
+bool Epochs::has_free_seats() const {
+  const Context& context = *epochs_.back().context;
+  for (std::int32_t rank = 0; rank < context.size(); ++rank)
+    if (is_gone(context, rank)) return true;
+  return false;
+}
+
+bool Epochs::is_left_behind() {
+  Context* voted = nullptr;  // it stays until after_vote()
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Epoch& each : candidates_)
+      if (each.context->cookie() == voted_) voted = each.context.get();
+  }
+  if (voted == nullptr || !voted->enter()) return false;
+  voted->look_for_departures();
+  for (int i = 0; i < 64; ++i) voted->progress(true);
+  const bool is_out = voted->excluded();
+  if (is_out) UCFT_SOMETIMES("a rank is out in the epoch that it has voted for");
+  voted->leave();
+  return is_out;
+}
+
+void Epochs::after_vote() {
+  const std::lock_guard lock(mutex_);
+  voted_ = 0;
+  retire_candidates([this](const Epoch& each) { return &each != &candidates_.back(); });
+}
+
+Communicator* Epochs::adopt(std::uint32_t cookie) {
+  Epoch adopted;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::ranges::find_if(candidates_, [&](const Epoch& each) { return each.context->cookie() == cookie; });
+    if (found == candidates_.end()) return nullptr;
+    adopted = std::move(*found);
+    candidates_.erase(found);
+  }
+  report_deaths(adopted);
+  adopted.context->set_callback(&Epochs::on_failure, this);
+  adopted.context->enter();
+  UCFT_SOMETIMES("an epoch is about to be adopted");
+  post_admission(adopted);
+  UCFT_SOMETIMES("an epoch is adopted");
+  Communicator* const renewed = enter(std::move(adopted));
+  current().leave();
+  return renewed;
+}
+
+// Those whose seats are not theirs any more in the next epoch. It is the last time that the base can tell of them.
+void Epochs::report_deaths(const Epoch& next) {
+  Context& base = current();
+  const auto all_known = [&] {
+    return std::ranges::all_of(next.newcomers, [&](std::int32_t rank) { return is_gone(base, rank); });
+  };
+  base.look_for_departures();
+  base.wait_until(all_known, Clock::now() + 1s);
+  for (int i = 0; i < 64; ++i) base.progress();  // one of so many looks at all
+}
+
+// Inside of its context.
+void Epochs::post_admission(Epoch& epoch) {
+  Context& context = *epoch.context;
+  epoch.admission = std::make_unique<Request>();
+  Request& barrier = *epoch.admission;
+  barrier.communicator = context.communicators().create_for_all(context.size());
+  barrier.arguments.f = std::min(std::max(context.settings().f, 8), context.size() - 1);
+  barrier.communicator->plan(barrier);
+  if (const ucft_status_t status = barrier.communicator->post(barrier); status != UCFT_OK) barrier.give_up(status);
+}
+
+// Inside of its context. It is current from here on.
+Communicator* Epochs::enter(Epoch epoch) {
+  Communicator* const world = epoch.context->communicators().create_for_all(epoch.context->size());
+  world->set_newcomers(epoch.newcomers);
+  const std::lock_guard lock(mutex_);
+  adopted_.push_back(epoch.start);
+  if (adopted_.size() > adopted_kept) adopted_.erase(adopted_.begin());
+  for (const std::int32_t rank : epoch.newcomers)  // another process has that seat now
+    std::erase_if(reported_, [rank](const auto& each) { return each.first == rank; });
+  epoch.context->spare_all(false);
+  epochs_.push_back(std::move(epoch));
+  is_member_ = true;
+  voted_ = 0;
+  retire_candidates([](const Epoch&) { return true; });
+  if (next_ && next_->is_mine && next_->head.base_cookie != current().cookie()) next_.reset();  // its base is over
+  if (next_ && start_ == nullptr && may_start(*next_)) begin_start(*std::exchange(next_, std::nullopt));
+  agent_->wake();
+  return world;
+}
+
+// Leaving takes as long as others need this rank. mutex_ is held, or nobody else is there.
+void Epochs::retire(Epoch epoch) {
+  if (epoch.context == nullptr) return;
+  epoch.context->set_callback(nullptr, nullptr);  // it must not come on that thread
+  auto is_through = std::make_shared<std::atomic<bool>>(false);
+  const auto work = [this, context = epoch.context.get(), admission = epoch.admission.get(), is_through] {
+    leave(*context, admission);
+    is_through->store(true, std::memory_order_release);
+    agent_->wake();
+  };
+  std::thread thread;
+  try {
+    const AllSignalsBlocked blocked;
+    thread = std::thread(work);
+  } catch (const std::system_error&) {  // threads have run out
+    work();
+  }
+  leavers_.push_back({std::move(thread), is_through, std::move(epoch.admission), std::move(epoch.context)});
+}
+
+void Epochs::leave(Context& context, const Request* admission) {
+  while (!context.enter()) sched_yield();
+  if (admission != nullptr) context.wait_until([=] { return !admission->pending(); }, Clock::now() + admission_limit);
+  context.stop();
+  context.leave();
+}
+
+void Epochs::retire_candidates(const std::function<bool(const Epoch&)>& which) {
+  for (auto each = candidates_.begin(); each != candidates_.end();) {
+    if (!which(*each)) {
+      ++each;
+      continue;
+    }
+    UCFT_SOMETIMES("an epoch is dropped");
+    retire(std::move(*each));
+    each = candidates_.erase(each);
+  }
+}
+
+void Epochs::on_unused(Context& context) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(epochs_, [&](const Epoch& each) { return each.context.get() == &context; });
+  if (found == epochs_.end() || found + 1 == epochs_.end()) return;
+  Epoch unused = std::move(*found);
+  epochs_.erase(found);
+  retire(std::move(unused));
+}
+
+bool Epochs::free_memory(void* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto frees = [&](Context& context) {
+    while (!context.enter()) sched_yield();
+    const bool is_its = context.transport().free_shared(memory);
+    context.leave();
+    return is_its;
+  };
+  for (const Epoch& each : epochs_)
+    if (frees(*each.context)) return true;
+  for (Leaver& each : leavers_) {
+    if (!each.context->transport().is_shared(memory, 1)) continue;  // which doesn't change while it is left
+    if (each.is_through->load(std::memory_order_acquire)) return frees(*each.context);
+    each.to_free.push_back(memory);
+    return true;
+  }
+  return false;
+}
+
+// ---- newcomers ------------------------------------------------------------------------------------------------------
+
+Communicator* Epochs::join(Clock::time_point limit, ucft_status_t& status, std::string& error) {
+  for (;; std::this_thread::sleep_for(100us)) {
+    std::vector<Epoch*> tried;
+    {
+      std::unique_lock lock(mutex_);
+      take_start();
+      for (Epoch& each : candidates_) tried.push_back(&each);
+      if (tried.empty() && !refusal_.empty()) {
+        status = UCFT_ERR_STARTUP;
+        error = refusal_;
+        return nullptr;
+      }
+      if (tried.empty() && Clock::now() < limit) {
+        changed_.wait_for(lock, 10ms);
+        continue;
+      }
+    }
+    for (Epoch* const each : tried) {
+      Context& context = *each->context;
+      context.enter();
+      if (each->admission == nullptr) {
+        context.set_callback(&Epochs::on_failure, this);
+        post_admission(*each);
+      }
+      for (int i = 0; i < 16; ++i) context.progress(true);
+      context.look_for_departures();
+      const bool is_over = !each->admission->pending();
+      const bool is_admitted = is_over && was_admitted(*each);
+      Communicator* const world = is_admitted ? enter_as_newcomer(*each) : nullptr;
+      context.leave();
+      if (world != nullptr) return world;
+      if (!is_over) continue;
+      UCFT_SOMETIMES("a newcomer's epoch is dropped");
+      const std::lock_guard lock(mutex_);
+      const auto found = std::ranges::find(candidates_, each->start, &Epoch::start);
+      Epoch dropped = std::move(*found);
+      candidates_.erase(found);
+      retire(std::move(dropped));
+      break;
+    }
+    if (Clock::now() >= limit) {  // once it has tried
+      status = UCFT_ERR_TIMED_OUT;
+      error = "this process has not been admitted: the survivors have not renewed their communicator yet";
+      return nullptr;
+    }
+  }
+}
+
+// A survivor is among those that have been in its barrier.
+bool Epochs::was_admitted(const Epoch& epoch) const {
+  const Request& barrier = *epoch.admission;
+  if (barrier.status != UCFT_OK) return false;
+  const auto newcomers = static_cast<std::uint32_t>(epoch.newcomers.size());
+  if (barrier.contributors > newcomers || !barrier.missing_known) return barrier.contributors > newcomers;
+  std::uint32_t missing = 0;  // newcomers
+  for (const std::int32_t rank : barrier.missing)
+    missing += std::ranges::find(epoch.newcomers, rank) != epoch.newcomers.end();
+  return barrier.contributors > newcomers - missing;
+}
+
+Communicator* Epochs::enter_as_newcomer(Epoch& candidate) {
+  Epoch mine;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(candidates_, candidate.start, &Epoch::start);
+    mine = std::move(*found);
+    candidates_.erase(found);
+    epochs_.clear();  // what stood for it until now
+  }
+  UCFT_SOMETIMES("a newcomer has joined");
+  mine.context->set_callback(&Epochs::on_failure, this);
+  Communicator* const world = enter(std::move(mine));
+  publish_address();
+  return world;
+}
+
+void Epochs::on_refused(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  refusal_ = why;
+  changed_.notify_all();
+}
+
+std::pair<std::int32_t, std::int32_t> Epochs::waiting() {
+  const std::lock_guard lock(mutex_);
+  take_start();
+  const auto ready = candidates_.empty() || is_broken(candidates_.back()) ? 0 : candidates_.back().newcomers.size();
+  const auto starting = start_ == nullptr ? 0 : start_->invitation().newcomers().size();
+  const auto known =
+      std::max({static_cast<std::int32_t>(starting), static_cast<std::int32_t>(ready), agent_->waiting()});
+  return {static_cast<std::int32_t>(ready), known};
+}
+
+// ---- for users ------------------------------------------------------------------------------------------------------
+
+std::string Epochs::address() const {
+  const ListenerName& name = agent_->name();
+  return name.count == 0 ? "" : text_of(name.addresses[0], name.port);
+}
+
+// For ucft_run, which starts newcomers: UCFT_ADDRESS_FD is a descriptor, a comma, and a name for this process.
+void Epochs::publish_address() const {
+  if (informs_)
+    fmt::print(stderr, "ucft: rank {} (pid {}): newcomers may come to {}\n", epochs_.back().context->rank(), getpid(),
+               address());
+  const std::string_view wanted = variable("UCFT_ADDRESS_FD") == nullptr ? "" : variable("UCFT_ADDRESS_FD");
+  const std::size_t comma = wanted.find(',');
+  if (comma == std::string_view::npos) return;
+  const std::string line = fmt::format("{} {}\n", wanted.substr(comma + 1), address());
+  [[maybe_unused]] const ssize_t written = write(std::atoi(wanted.data()), line.data(), line.size());
+}
+
+// A death may be seen in two epochs.
+void Epochs::on_failure(const ucft_failure_t* failure, void* arg) {
+  auto& self = *static_cast<Epochs*>(arg);
+  if (self.callback_ == nullptr || !self.reported_.emplace(failure->rank, failure->pid).second) return;
+  self.callback_(failure, self.callback_arg_);
+}
+
+ucft_context_params_t Epochs::params_without_callback() const {
+  ucft_context_params_t params = params_;
+  params.failure_callback = nullptr;
+  params.oob = {};
+  return params;
+}
+
+void Epochs::say(const std::string& line, bool is_warning) {
+  const std::lock_guard lock(mutex_);
+  if (is_warning) return say_now(line);
+  if (informs_) fmt::print(stderr, "ucft: {}\n", line);
+}
+
+void Epochs::say_now(const std::string& line) const {
+  if (warns_) fmt::print(stderr, "ucft: process {}: {}\n", getpid(), line);
+}
+
+}  // namespace ucft::detail
