@@ -1,4 +1,4 @@
-// A job with newcomers while it runs: its processes, its communicators, what befalls them, and what is said of them.
+// A job with newcomers while it runs: its processes and communicators, their faults, and the checks of both.
 //
 // Of each renewal there is a Record: the survivors that make it agree on it, and newcomers find it by a broadcast.
 #pragma once

@@ -25,6 +25,12 @@ constexpr std::size_t adopted_kept = 8;
 
 bool is_gone(const Context& context, std::int32_t rank) { return context.was_told_gone(rank); }
 
+bool has_free_seat(const Context& context) {
+  for (std::int32_t rank = 0; rank < context.size(); ++rank)
+    if (is_gone(context, rank)) return true;
+  return false;
+}
+
 }  // namespace
 
 bool Epochs::is_newcomer() { return variable("UCFT_JOIN") != nullptr; }
@@ -213,18 +219,12 @@ std::uint32_t Epochs::candidate(std::int32_t newcomers) {
   if (candidates_.empty()) return 0;
   const Epoch& last = candidates_.back();
   const Context& context = *last.context;
-  bool is_full = true;
-  for (std::int32_t rank = 0; rank < context.size(); ++rank) is_full = is_full && !is_gone(context, rank);
-  if (!is_full && (newcomers < 0 || static_cast<std::size_t>(newcomers) > last.newcomers.size())) return 0;
+  if (has_free_seat(context) && (newcomers < 0 || static_cast<std::size_t>(newcomers) > last.newcomers.size()))
+    return 0;
   return voted_ = context.cookie();
 }
 
-bool Epochs::has_free_seats() const {
-  const Context& context = *epochs_.back().context;
-  for (std::int32_t rank = 0; rank < context.size(); ++rank)
-    if (is_gone(context, rank)) return true;
-  return false;
-}
+bool Epochs::has_free_seats() const { return has_free_seat(*epochs_.back().context); }
 
 bool Epochs::is_left_behind() {
   Context* voted = nullptr;  // it stays until after_vote()

@@ -51,10 +51,10 @@ class Context {
   // Those that it is one of; null: newcomers can't come.
   void set_epochs(Epochs* epochs) { epochs_ = epochs; }
   Epochs* epochs() const { return epochs_; }
-  // Instead of start(): this process has yet to join a job. Nobody comes in.
+  // Instead of start(): this process has yet to join a job. enter() is refused.
   void await_job();
   bool awaits_job() const { return awaits_job_; }
-  // Nobody is killed for silence: this may come to nothing. Before start(), and later.
+  // No rank is killed for its silence: this context may be dropped. Before start(), and later.
   void spare_all(bool spares) { departures_.spare_all(spares); }
   void set_callback(ucft_failure_callback_t callback, void* arg) { departures_.set_callback(callback, arg); }
 

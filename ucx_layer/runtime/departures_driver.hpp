@@ -43,7 +43,7 @@ class DeparturesDriver : private DetectorThread::Listener {
   void say_leaving();
   bool all_know_leaving() const;
   void end_detector() { detector_.reset(); }
-  // Nobody is killed for silence, in a context that may come to nothing. Before start_detector(), and later.
+  // No rank is killed for its silence, in a context that may be dropped. Before start_detector(), and later.
   void spare_all(bool spares) {
     spares_all_ = spares;
     if (detector_) detector_->spare_all(spares);
