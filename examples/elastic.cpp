@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,15 +61,6 @@ void share(ucft::Communicator& world, State& state) {
   }
 }
 
-// A newcomer may come when the others have just ended.
-std::optional<ucft::Communicator> enter(ucft::Context& context) try {
-  return ucft::Communicator::join(context);
-} catch (const ucft::Error& problem) {
-  if (problem.status() != UCFT_ERR_STARTUP) throw;
-  std::printf("too late: %s\n", problem.what());
-  return {};
-}
-
 }  // namespace
 
 int main(int argument_count, char** arguments) try {
@@ -79,9 +69,7 @@ int main(int argument_count, char** arguments) try {
   const char* const stop_file = argument_count > 3 ? arguments[3] : nullptr;
 
   ucft::Context context;
-  std::optional<ucft::Communicator> entered = enter(context);
-  if (!entered) return 0;
-  ucft::Communicator world = std::move(*entered);
+  ucft::Communicator world = ucft::Communicator::join(context);
   State state;
   if (!world.newcomers().empty()) share(world, state);
   std::int64_t renewals = 0;

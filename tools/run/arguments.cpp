@@ -156,7 +156,7 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "ucft_comm_join. A newcomer wants the seat of the rank that has failed. The first one of a seat starts at once;\n"
       "one that fails within 10 s is followed after 0.1 s, then 0.2 s, up to 10 s. A rank that is killed on purpose "
       "is\n"
-      "followed at once.\n"
+      "followed at once. A newcomer that fails before it has joined does not count for the exit code.\n"
       "--join: the job's ranks were started with UCFT_JOINABLE=y. Both sides need its secret: UCFT_JOIN_SECRET_FILE\n"
       "names a file with 64 hexadecimal digits.\n"
       "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"

@@ -223,8 +223,8 @@ void Job::respawn_due(TimePoint now) {
   }
 }
 
-// Of some members that live. Each writes a line into UCFT_ADDRESS_FD when it has joined: its number, and its address.
-std::string Job::addresses() {
+// Each member writes a line into UCFT_ADDRESS_FD when it has joined: its number, and its address.
+void Job::read_addresses() {
   char bytes[4096];
   for (ssize_t count = 0; (count = read(address_[0], bytes, sizeof bytes)) > 0;)
     unread_address_.append(bytes, static_cast<std::size_t>(count));
@@ -234,6 +234,16 @@ std::string Job::addresses() {
     if (const std::size_t space = line.find(' '); space != std::string::npos)
       addresses_[std::atoi(line.c_str())] = line.substr(space + 1);
   }
+}
+
+bool Job::was_in_job(int rank) {
+  read_addresses();
+  return addresses_.contains(seats_[static_cast<std::size_t>(rank)].number);
+}
+
+// Of some members that live.
+std::string Job::addresses() {
+  read_addresses();
   std::map<int, std::string> living;
   std::string text;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -446,7 +456,9 @@ void Job::note_end(int rank) {
   if (seats_[static_cast<std::size_t>(rank)].respawned == 0)
     rendezvous_->on_rank_exit(rank, process.pid, process.how_it_ended());
   const bool we_end_it = interrupted_by_ != 0 || end_now_;
-  if (!we_end_it && process.exit_code() != 0 && plan_respawn(rank)) {
+  // A newcomer that finds nobody any more, as it came too late, or all that it knew have died, has had no part in the job.
+  const bool has_joined = seats_[static_cast<std::size_t>(rank)].respawned == 0 || was_in_job(rank);
+  if (!we_end_it && process.exit_code() != 0 && (plan_respawn(rank) || !has_joined)) {
     if (!process.excused()) say(fmt::format("rank {} (pid {}) failed: {}", rank, process.pid, process.how_it_ended()));
     return;
   }

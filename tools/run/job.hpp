@@ -71,6 +71,8 @@ class Job {
   void note_end(int rank);
   bool plan_respawn(int rank);
   void respawn_due(TimePoint now);
+  void read_addresses();
+  bool was_in_job(int rank);
   std::string addresses();
   void send_planned_signals(TimePoint now);
   void send(const PlannedSignal& planned, TimePoint now);
