@@ -75,6 +75,16 @@ std::size_t drawn_situation_of_newcomers(Draw& draw) {
   return found[draw.below(found.size())];
 }
 
+// How fast things go.
+void draw_pace(Draw& draw, Temper& temper) {
+  temper.call = draw.magnitude(1, 100);
+  temper.yield = draw.magnitude(100, 20 * microsecond);
+  temper.wake = draw.magnitude(100, 200 * microsecond);
+  temper.latency = draw.magnitude(500, 2 * millisecond);
+  temper.dying = draw.magnitude(1000, 50 * millisecond);
+  temper.blocks_between_cuts = static_cast<std::uint64_t>(draw.magnitude(30, 100000));
+}
+
 JobPlan plan_with_newcomers(std::uint64_t seed) {
   Draw draw(seed ^ 0x6e6577636f6d6572ull);
   JobPlan plan;
@@ -88,12 +98,7 @@ JobPlan plan_with_newcomers(std::uint64_t seed) {
   plan.processors = 1 + static_cast<int>(draw.below(8));
   plan.temper.has_remote_access = draw.one_in(3);
   plan.temper.has_long_way = draw.one_in(2);
-  plan.temper.call = draw.magnitude(1, 100);
-  plan.temper.yield = draw.magnitude(100, 20 * microsecond);
-  plan.temper.wake = draw.magnitude(100, 200 * microsecond);
-  plan.temper.latency = draw.magnitude(500, 2 * millisecond);
-  plan.temper.dying = draw.magnitude(1000, 50 * millisecond);
-  plan.temper.blocks_between_cuts = static_cast<std::uint64_t>(draw.magnitude(30, 100000));
+  draw_pace(draw, plan.temper);
   if (draw.one_in(2)) plan.temper.longest_cut = draw.magnitude(50 * microsecond, 10 * millisecond);
   if (draw.one_in(3)) plan.environment["UCFT_WINDOW"] = std::to_string(2 + draw.below(4));
   if (draw.one_in(3)) plan.environment["UCFT_CONNECT_ALL"] = "0";
@@ -137,12 +142,7 @@ JobPlan plan_of(std::uint64_t seed, bool with_newcomers) {
   plan.temper.has_remote_access = draw.one_in(3);
   plan.temper.has_long_way = draw.one_in(2);
   plan.temper.refuses_some = draw.one_in(16);
-  plan.temper.call = draw.magnitude(1, 100);
-  plan.temper.yield = draw.magnitude(100, 20 * microsecond);
-  plan.temper.wake = draw.magnitude(100, 200 * microsecond);
-  plan.temper.latency = draw.magnitude(500, 2 * millisecond);
-  plan.temper.dying = draw.magnitude(1000, 50 * millisecond);
-  plan.temper.blocks_between_cuts = static_cast<std::uint64_t>(draw.magnitude(30, 100000));
+  draw_pace(draw, plan.temper);
   if (draw.one_in(3)) plan.environment["UCFT_WINDOW"] = std::to_string(2 + draw.below(4));
   if (draw.one_in(3)) plan.environment["UCFT_F"] = std::to_string(draw.below(3));
   if (draw.one_in(3)) plan.environment["UCFT_CONNECT_ALL"] = "0";

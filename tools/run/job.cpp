@@ -456,7 +456,7 @@ void Job::note_end(int rank) {
   if (seats_[static_cast<std::size_t>(rank)].respawned == 0)
     rendezvous_->on_rank_exit(rank, process.pid, process.how_it_ended());
   const bool we_end_it = interrupted_by_ != 0 || end_now_;
-  // A newcomer that finds nobody any more, as it came too late, or all that it knew have died, has had no part in the job.
+  // A newcomer that finds nobody any more has had no part in the job: it came too late, or all that it knew have died.
   const bool has_joined = seats_[static_cast<std::size_t>(rank)].respawned == 0 || was_in_job(rank);
   if (!we_end_it && process.exit_code() != 0 && (plan_respawn(rank) || !has_joined)) {
     if (!process.excused()) say(fmt::format("rank {} (pid {}) failed: {}", rank, process.pid, process.how_it_ended()));
