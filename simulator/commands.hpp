@@ -48,6 +48,9 @@ void add_explore_command(CLI::App& app, int& exit_code);
 namespace explore_host_command {
 void add_explore_host_command(CLI::App& app, int& exit_code);
 }
+namespace explore_renewals_command {
+void add_explore_renewals_command(CLI::App& app, int& exit_code);
+}
 namespace advise_command {
 void add_advise_command(CLI::App& app, int& exit_code);
 }

@@ -95,6 +95,7 @@ int main(int argc, char** argv) {
   ucft::detail::simulator::optimise_command::add_optimise_command(app, exit_code);
   ucft::detail::simulator::explore_command::add_explore_command(app, exit_code);
   ucft::detail::simulator::explore_host_command::add_explore_host_command(app, exit_code);
+  ucft::detail::simulator::explore_renewals_command::add_explore_renewals_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

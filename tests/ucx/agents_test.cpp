@@ -14,7 +14,7 @@
 #include "ucx_layer/membership/agent.hpp"
 #include "ucx_layer/membership/invitation.hpp"
 #include "ucx_layer/membership/join_protocol.hpp"
-#include "ucx_layer/membership/seats.hpp"
+#include "collectives/renewal/seats.hpp"
 
 namespace ucft::detail {
 namespace {
@@ -168,8 +168,9 @@ class Owner : public Agent::Owner {
     invitations_.push_back(std::move(invitation));
     changed_.notify_all();
   }
-  bool may_be_in_soon() override { return false; }
-  Agent::EpochState state_of(std::uint64_t) override {
+  bool is_starting() override { return false; }
+  std::vector<std::uint64_t> started() override { return {}; }
+  EpochState state_of(std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     return state_;
   }
@@ -195,7 +196,7 @@ class Owner : public Agent::Owner {
   bool is_refused() {
     return until([&] { return !refusal_.empty(); });
   }
-  void set_state(Agent::EpochState state) {
+  void set_state(EpochState state) {
     const std::lock_guard lock(mutex_);
     state_ = state;
   }
@@ -203,7 +204,7 @@ class Owner : public Agent::Owner {
   std::mutex mutex_;
   std::condition_variable changed_;
   Roster roster_;
-  Agent::EpochState state_ = Agent::EpochState::starting;
+  EpochState state_ = EpochState::starting;
   std::vector<Invitation> invitations_;
   std::string refusal_;
   std::vector<std::string> lines_;
@@ -223,7 +224,7 @@ struct Member {
   ~Member() { agent.stop(); }
   // Of a job of these ranks.
   void is(std::int32_t rank, std::vector<bool> lives, std::vector<ListenerName> names) {
-    owner.roster_ = {rank, 9, lives, std::move(names), std::vector<std::string>(lives.size(), "host")};
+    owner.roster_ = {{rank, lives, std::vector<std::string>(lives.size(), "host")}, 9, std::move(names)};
     agent.start();
   }
   void applies_to(const ListenerName& name, std::int32_t seat = -1) {
@@ -320,7 +321,7 @@ TEST(Agents, AStartThatFailsIsFollowedByAnother) {
   member.is(0, {true, false}, {member.agent.name(), {}});
   newcomer.applies_to(member.agent.name());
   ASSERT_TRUE(newcomer.owner.is_invited());
-  member.owner.set_state(Agent::EpochState::none);
+  member.owner.set_state(EpochState::none);
   EXPECT_TRUE(newcomer.owner.is_invited(2));
 }
 
@@ -329,7 +330,7 @@ TEST(Agents, ANewcomerThatComesWhileAnEpochIsReadyIsInTheNext) {
   member.is(0, {true, false, false}, {member.agent.name(), {}, {}});
   first.applies_to(member.agent.name(), 1);
   ASSERT_TRUE(first.owner.is_invited());
-  member.owner.set_state(Agent::EpochState::ready);
+  member.owner.set_state(EpochState::ready);
   second.applies_to(member.agent.name(), 2);
   ASSERT_TRUE(second.owner.is_invited());
   EXPECT_TRUE(first.owner.is_invited(2));

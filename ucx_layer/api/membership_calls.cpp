@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/core/sometimes.hpp"
+#include "collectives/renewal/renewal_vote.hpp"
 #include "ucx_layer/api/calls.hpp"
 #include "ucx_layer/api/entry.hpp"
 
@@ -83,17 +84,8 @@ void leave_if_unused(Context& context) {
 
 namespace {
 
-// The words of a survivor in a vote. The largest of each counts.
-struct Vote {
-  std::int64_t epoch = 0, minus_epoch = 0;  // so that one can tell whether all are the same
-  std::int64_t is_over = 0;                 // the time of somebody
-  std::int64_t next_id = 0;                 // of a communicator without newcomers
-
-  bool is_unanimous() const { return epoch != 0 && epoch == -minus_epoch; }
-};
-
 // missing: ranks that were not in it, as all that were agree. Empty also if there are too many to tell.
-ucft_status_t vote(Communicator& comm, Vote& ours, std::vector<Rank>& missing) {
+ucft_status_t vote(Communicator& comm, RenewalVote& ours, std::vector<Rank>& missing) {
   static constexpr ucft_operator_t max = UCFT_OPERATOR_INIT(UCFT_MAX);
   ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
   options.uniform = 1;
@@ -136,16 +128,16 @@ ucft_status_t renew(Communicator& comm, const ucft_renew_options_t& options, Com
   Epochs& epochs = *context.epochs();
   const auto limit = limit_after(options.timeout_us);
   for (;;) {
-    Vote ours;
+    std::uint32_t epoch = 0;
+    bool is_over = false;
     const auto look = [&] {
-      const bool is_needed = options.newcomers > 0 || (options.newcomers < 0 && epochs.has_free_seats());
-      ours.is_over = !is_needed || context.excluded() || Context::Clock::now() >= limit;
-      ours.epoch = epochs.candidate(ours.is_over != 0 ? 1 : options.newcomers);
-      return ours.epoch != 0 || ours.is_over != 0;
+      is_over = !waits_for_newcomers(options.newcomers, epochs.has_free_seats()) || context.excluded() ||
+                Context::Clock::now() >= limit;
+      epoch = epochs.candidate(is_over ? 1 : options.newcomers);
+      return epoch != 0 || is_over;
     };
     if (!look()) context.wait_until(look, limit);
-    ours.minus_epoch = -ours.epoch;
-    ours.next_id = context.communicators().next_id();
+    RenewalVote ours = RenewalVote::of(epoch, is_over, context.communicators().next_id());
     std::vector<Rank> missing;
     if (ucft_status_t status = vote(comm, ours, missing); status != UCFT_OK) {
       UCFT_SOMETIMES("a vote on an epoch fails");
@@ -156,12 +148,12 @@ ucft_status_t renew(Communicator& comm, const ucft_renew_options_t& options, Com
       context.stand_aside(why);
       return fail(UCFT_ERR_EXCLUDED, "{}", why);
     }
-    if (ours.is_unanimous()) {
+    if (ours.outcome() == RenewalVote::Outcome::adopt) {
       renewed = epochs.adopt(static_cast<std::uint32_t>(ours.epoch));
       if (renewed != nullptr) return UCFT_OK;
       UCFT_SOMETIMES("an epoch is agreed on and not there");
     }
-    if (ours.epoch != 0 || ours.minus_epoch != 0) UCFT_SOMETIMES("votes on an epoch differ");
+    if (ours.is_split()) UCFT_SOMETIMES("votes on an epoch differ");
     epochs.after_vote();
     if (ours.is_over == 0) {
       context.wait_until([] { return false; }, Context::Clock::now() + std::chrono::milliseconds(1));

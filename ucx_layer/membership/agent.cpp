@@ -52,12 +52,6 @@ std::string seats_text(const std::vector<std::int32_t>& seats) {
 
 }  // namespace
 
-std::int32_t Roster::lowest() const {
-  for (std::size_t rank = 0; rank < lives.size(); ++rank)
-    if (lives[rank]) return static_cast<std::int32_t>(rank);
-  return me;
-}
-
 std::vector<ListenerName> Roster::living(std::int32_t but) const {
   std::vector<ListenerName> found;
   for (std::size_t rank = 0; rank < lives.size() && found.size() < most_members_named; ++rank)
@@ -98,7 +92,7 @@ void Agent::stop() {
   wake();
   if (thread_.joinable()) thread_.join();
   while (!visitors_.empty()) drop(visitors_.begin()->first);
-  sponsored_.reset();
+  server_.reset();
   for (int* const each : {&sponsor_, &listener_})
     if (const int descriptor = std::exchange(*each, -1); descriptor >= 0) close_own(descriptor);
 }
@@ -116,7 +110,7 @@ void Agent::run() {
 
 int Agent::wait_ms() const {
   const bool has_business =
-      accept_after_ > Clock::now() || !visitors_.empty() || sponsored_.has_value() || !first_.empty();
+      accept_after_ > Clock::now() || !visitors_.empty() || seats_.leads() || server_ != nullptr || !first_.empty();
   return has_business ? static_cast<int>(tick.count()) : -1;
 }
 
@@ -126,15 +120,15 @@ void Agent::step() {
   constexpr std::size_t own_entries = 3;
   for (const auto& [descriptor, visitor] : visitors_) entries.push_back({descriptor, POLLIN, 0});
   const std::size_t of_server = entries.size();
-  if (sponsored_ && sponsored_->server) sponsored_->server->add_poll_entries(entries, Clock::now());
+  if (server_ != nullptr) server_->add_poll_entries(entries, Clock::now());
   if (poll(entries.data(), entries.size(), wait_ms()) < 0) return;  // EINTR
   std::uint64_t count = 0;
   if (entries[0].revents != 0) [[maybe_unused]]
     const ssize_t taken = read(wakes_, &count, sizeof count);
   const auto now = Clock::now();
   for (std::size_t i = of_server; i < entries.size(); ++i)
-    if (entries[i].revents != 0) sponsored_->server->on_ready(entries[i].fd, entries[i].revents, now);
-  if (sponsored_ && sponsored_->server) sponsored_->server->on_timer(now);
+    if (entries[i].revents != 0) server_->on_ready(entries[i].fd, entries[i].revents, now);
+  if (server_ != nullptr) server_->on_timer(now);
   if (entries[2].revents != 0) listen_to_sponsor();
   for (std::size_t i = own_entries; i < of_server; ++i)
     if (entries[i].revents != 0) listen_to(entries[i].fd);
@@ -168,12 +162,12 @@ void Agent::listen_to(int descriptor) {
   if (found == visitors_.end()) return;
   const bool stays = found->second.reader.read_from(descriptor);
   while (const auto frame = found->second.reader.take())
-    if (!take_frame(descriptor, found->second, *frame)) return drop(descriptor);
+    if (!take_frame(descriptor, *frame)) return drop(descriptor);
   if (!stays) drop(descriptor);
 }
 
 // False: it has nothing more to say here.
-bool Agent::take_frame(int descriptor, Visitor& visitor, const JoinFrame& frame) {
+bool Agent::take_frame(int descriptor, const JoinFrame& frame) {
   bootstrap::Secret secret{};
   if (frame.body.size() < sizeof secret) return false;
   std::memcpy(secret.data(), frame.body.data(), sizeof secret);
@@ -186,12 +180,12 @@ bool Agent::take_frame(int descriptor, Visitor& visitor, const JoinFrame& frame)
     return false;
   }
   if (frame.word == JoinWord::invite) return take_invitation(frame);
-  return frame.word == JoinWord::apply && take_application(descriptor, visitor, frame);
+  return frame.word == JoinWord::apply && take_application(descriptor, frame);
 }
 
-bool Agent::take_application(int descriptor, Visitor& visitor, const JoinFrame& frame) {
+bool Agent::take_application(int descriptor, const JoinFrame& frame) {
   const auto apply = structure_in<Apply>(frame.body);
-  if (!apply || visitor.applies) return false;
+  if (!apply || seats_.has(descriptor)) return false;
   if (apply->version != version) {
     send_whole(descriptor, make_join_frame(JoinWord::refused, "it runs another version of ucft than the job"),
                word_limit_ms);
@@ -206,7 +200,10 @@ bool Agent::take_application(int descriptor, Visitor& visitor, const JoinFrame& 
   }
   if (!send_whole(descriptor, make_join_frame(JoinWord::accepted, body_of(roster.living(roster.me))), word_limit_ms))
     return false;
-  visitor.applies = *apply;
+  std::vector<std::uint64_t> starts(std::begin(apply->starts), std::end(apply->starts));
+  std::erase(starts, 0u);
+  seats_.accept(descriptor, {apply->wanted_seat, std::string(apply->host, strnlen(apply->host, sizeof apply->host))},
+                std::move(starts));
   UCFT_SOMETIMES("a newcomer is accepted");
   sponsor_after_ = std::max(sponsor_after_, Clock::now() + gather_for);
   owner_.say(fmt::format("process {} of host {} wants to join", apply->pid, apply->host), false);
@@ -221,16 +218,12 @@ bool Agent::take_invitation(const JoinFrame& frame) {
 
 void Agent::drop(int descriptor) {
   visitors_.erase(descriptor);
-  if (sponsored_ && sponsored_->seat_of.erase(descriptor) > 0)
-    sponsored_->has_lost = true;  // its number may come again
+  seats_.lose(descriptor);
   close_own(descriptor);
   count_waiting();
 }
 
-void Agent::count_waiting() {
-  const auto waits = std::ranges::count_if(visitors_, [](const auto& each) { return each.second.waits(); });
-  waiting_.store(static_cast<std::int32_t>(waits), std::memory_order_relaxed);
-}
+void Agent::count_waiting() { waiting_.store(seats_.waiting(), std::memory_order_relaxed); }
 
 // ---- as a sponsor ---------------------------------------------------------------------------------------------------
 
@@ -238,21 +231,20 @@ void Agent::look_after_newcomers() {
   const auto now = Clock::now();
   std::vector<int> silent;
   for (const auto& [descriptor, visitor] : visitors_)
-    if (!visitor.waits() && now >= visitor.since + word_limit) silent.push_back(descriptor);
+    if (!seats_.waits(descriptor) && now >= visitor.since + word_limit) silent.push_back(descriptor);
   for (const int each : silent) drop(each);
-  if (visitors_.empty() && !sponsored_ && first_.empty()) return;
+  if (visitors_.empty() && !seats_.leads() && server_ == nullptr && first_.empty()) return;
   const Roster roster = owner_.roster();
   if (roster.me < 0) {
     if (sponsor_ >= 0 && now >= heard_at_ + silence_limit && UCFT_SOMETIMES("a newcomer's sponsor is silent"))
       lose_sponsor();
-    if (!first_.empty() && sponsor_ < 0 && now >= ask_after_ && !owner_.may_be_in_soon()) ask_next();
+    if (!first_.empty() && sponsor_ < 0 && now >= ask_after_ && !owner_.is_starting()) ask_next();
     return;
   }
   first_.clear();  // it is a member now
   if (sponsor_ >= 0) close_own(std::exchange(sponsor_, -1));
   if (waiting() > 0 && now >= tell_after_) tell_newcomers(roster);
-  if (sponsored_) look_at_sponsored(roster);
-  if (!sponsored_ && waiting() > 0 && now >= sponsor_after_) sponsor(roster);
+  sponsor(roster);
 }
 
 // That this process lives, and which others do.
@@ -261,90 +253,58 @@ void Agent::tell_newcomers(const Roster& roster) {
   const std::string frame = make_join_frame(JoinWord::accepted, body_of(roster.living(roster.me)));
   std::vector<int> lost;
   for (const auto& [descriptor, visitor] : visitors_)
-    if (visitor.waits() && !send_whole(descriptor, frame, word_limit_ms)) lost.push_back(descriptor);
+    if (seats_.waits(descriptor) && !send_whole(descriptor, frame, word_limit_ms)) lost.push_back(descriptor);
   for (const int each : lost) drop(each);
 }
 
-void Agent::look_at_sponsored(const Roster& roster) {
-  Sponsored& now = *sponsored_;
-  const EpochState state = owner_.state_of(now.invitation.head.id);
-  const bool any_lost = now.has_lost;
-  bool lacks_survivor = false;  // the start would wait for it
-  for (std::size_t rank = 0; rank < roster.lives.size(); ++rank)
-    lacks_survivor |= now.invitation.seats[rank] == Seat::survivor && !roster.lives[rank];
-  switch (state) {
-    case EpochState::adopted:
-      for (const auto& [descriptor, seat] : now.seat_of)
-        if (const auto found = visitors_.find(descriptor); found != visitors_.end()) {
-          found->second.is_seated = true;
-          found->second.since = Clock::now();
-        }
+// The next step of the sponsor in this process.
+void Agent::sponsor(const Roster& roster) {
+  look_at_server();
+  if (!seats_.leads() && (waiting() == 0 || Clock::now() < sponsor_after_)) return;
+  using Kind = Sponsor::Step::Kind;
+  const Sponsor::Step step = seats_.look(roster, [this](std::uint64_t start) { return owner_.state_of(start); });
+  if (step.kind == Kind::end_start || step.kind == Kind::give_up) server_.reset();
+  switch (step.kind) {
+    case Kind::nothing:
+    case Kind::end_start: return;
+    case Kind::seated:
+      for (const int each : step.newcomers) visitors_.at(each).since = Clock::now();
       count_waiting();
       pause_ = {};
-      sponsored_.reset();
+      serve_until_ = Clock::now() + start_limit;
       return;
-    case EpochState::none: return end_sponsored(true);
-    case EpochState::broken: UCFT_SOMETIMES("an epoch breaks before it is adopted"); return end_sponsored(false);
-    case EpochState::starting:
-      if (any_lost) UCFT_SOMETIMES("a newcomer is lost while its epoch begins");
-      if (lacks_survivor) UCFT_SOMETIMES("a survivor is lost while an epoch with newcomers begins");
-      if (any_lost || lacks_survivor) now.server.reset();  // ends it on all
+    case Kind::give_up:
+      if (step.has_failed) pause_after_failure();
+      for (const int each : step.newcomers) drop(each);
       return;
-    case EpochState::ready: break;
+    case Kind::turn_away: return turn_away(step.newcomers, roster);
+    case Kind::begin: return begin_start(step, roster);
   }
-  if (now.server && now.server->start_up_ended()) now.server.reset();
-  const bool has_more = static_cast<std::size_t>(waiting()) > now.seat_of.size() &&
-                        std::ranges::count(now.invitation.seats, Seat::absent) > 0;
-  if ((any_lost || has_more) && UCFT_SOMETIMES("an epoch begins anew for other newcomers")) end_sponsored(false);
 }
 
-// Newcomers may be why a start fails. One that was in three such starts is sent away: it may ask again.
-void Agent::end_sponsored(bool has_failed) {
-  if (has_failed) {
-    pause_ = std::clamp<Clock::duration>(2 * pause_, first_pause, longest_pause);
-    sponsor_after_ = Clock::now() + pause_;
-    std::vector<int> sent_away;
-    for (const auto& [descriptor, seat] : sponsored_->seat_of)
-      if (const auto found = visitors_.find(descriptor); found != visitors_.end() && ++found->second.failures >= 3)
-        sent_away.push_back(descriptor);
-    for (const int each : sent_away) drop(each);
-  }
-  sponsored_.reset();
+// It stays for ranks that have yet to read what they need of it, though the epoch may count already.
+void Agent::look_at_server() {
+  if (server_ == nullptr) return;
+  if (seats_.leads() && owner_.state_of(seats_.led()) != EpochState::ready) return;
+  const bool is_late = !seats_.leads() && Clock::now() >= serve_until_;
+  if (server_->start_up_ended() || is_late) server_.reset();
 }
 
-void Agent::sponsor(const Roster& roster) {
-  if (const std::int32_t lowest = roster.lowest();
-      lowest != roster.me && UCFT_SOMETIMES("a sponsor of newcomers is none any more")) {
-    std::vector<int> all;
-    for (const auto& [descriptor, visitor] : visitors_)
-      if (visitor.waits()) all.push_back(descriptor);
-    for (const int descriptor : all) {
-      send_whole(descriptor, make_join_frame(JoinWord::members, body_of(roster.living(-1))), word_limit_ms);
-      drop(descriptor);
-    }
-    return;
+void Agent::pause_after_failure() {
+  pause_ = std::clamp<Clock::duration>(2 * pause_, first_pause, longest_pause);
+  sponsor_after_ = Clock::now() + pause_;
+}
+
+void Agent::turn_away(const std::vector<int>& newcomers, const Roster& roster) {
+  for (const int descriptor : newcomers) {
+    send_whole(descriptor, make_join_frame(JoinWord::members, body_of(roster.living(-1))), word_limit_ms);
+    drop(descriptor);
   }
-  std::vector<Applicant> applicants;
-  std::vector<int> descriptors;
-  for (const auto& [descriptor, visitor] : visitors_) {
-    if (!visitor.waits()) continue;
-    const Apply& apply = *visitor.applies;
-    applicants.push_back({apply.wanted_seat, std::string(apply.host, strnlen(apply.host, sizeof apply.host))});
-    descriptors.push_back(descriptor);
-  }
-  std::vector<bool> free = roster.lives;
-  free.flip();
-  const std::vector<std::int32_t> seats = seats_for(applicants, free, roster.hosts);
-  Sponsored next{};
-  next.since = Clock::now();
-  Invitation& invitation = next.invitation;
-  for (const bool lives : roster.lives) invitation.seats.push_back(lives ? Seat::survivor : Seat::absent);
-  for (std::size_t i = 0; i < seats.size(); ++i) {
-    if (seats[i] < 0) continue;
-    invitation.seats[static_cast<std::size_t>(seats[i])] = Seat::newcomer;
-    next.seat_of[descriptors[i]] = seats[i];
-  }
-  if (next.seat_of.empty()) return;  // no seat is free
+}
+
+void Agent::begin_start(const Sponsor::Step& step, const Roster& roster) {
+  Invitation invitation;
+  invitation.seats = step.seats;
 
   bootstrap::RendezvousServer::Options options;
   options.size = static_cast<int>(roster.lives.size());
@@ -354,8 +314,8 @@ void Agent::sponsor(const Roster& roster) {
   options.any_interface = true;
   std::string error;
   const bootstrap::Secret rendezvous_secret = options.secret;
-  next.server = bootstrap::RendezvousServer::listen(std::move(options), error);
-  if (next.server == nullptr) {
+  server_ = bootstrap::RendezvousServer::listen(std::move(options), error);
+  if (server_ == nullptr) {
     owner_.say(fmt::format("no newcomer can join: {}", error), true);
     sponsor_after_ = Clock::now() + longest_pause;
     return;
@@ -365,21 +325,20 @@ void Agent::sponsor(const Roster& roster) {
   head.secret = secret_;
   head.rendezvous_secret = rendezvous_secret;
   if (getrandom(&head.id, sizeof head.id, 0) != sizeof head.id)
-    head.id = static_cast<std::uint64_t>(next.since.time_since_epoch().count());
+    head.id = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
   head.base_cookie = roster.cookie;
   head.seat = roster.me;
   head.size = static_cast<std::int32_t>(roster.lives.size());
   head.sponsor = name_;
-  head.port = static_cast<std::uint16_t>(next.server->port());
+  head.port = static_cast<std::uint16_t>(server_->port());
   for (std::size_t rank = 0; rank < roster.lives.size(); ++rank)
     if (roster.lives[rank] && static_cast<std::int32_t>(rank) != roster.me)
       invitation.guests.push_back({static_cast<std::int32_t>(rank), roster.names[rank]});
   owner_.say(fmt::format("an epoch begins, with newcomers in the seats {}", seats_text(invitation.newcomers())), false);
-  sponsored_ = std::move(next);
-  for (const auto& [descriptor, seat] : sponsored_->seat_of)
-    send_whole(descriptor, sponsored_->invitation.frame_for(seat), word_limit_ms);
+  seats_.begun(head.id, step);
+  for (const auto& [descriptor, seat] : step.seat_of) send_whole(descriptor, invitation.frame_for(seat), word_limit_ms);
   UCFT_SOMETIMES("a sponsor has invited newcomers");
-  owner_.on_invited(sponsored_->invitation);
+  owner_.on_invited(std::move(invitation));
 }
 
 // ---- as a newcomer --------------------------------------------------------------------------------------------------
@@ -410,6 +369,8 @@ void Agent::ask_next() {
   apply.pid = getpid();
   apply.name = name_;
   gethostname(apply.host, sizeof apply.host - 1);
+  const std::vector<std::uint64_t> started = owner_.started();
+  std::copy_n(started.rbegin(), std::min(started.size(), std::size(apply.starts)), std::begin(apply.starts));
   if (!send_whole(sponsor_, make_join_frame(JoinWord::apply, bootstrap::bytes_of(apply)), word_limit_ms))
     lose_sponsor();
 }

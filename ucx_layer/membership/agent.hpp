@@ -1,6 +1,7 @@
 // A process's part in finding newcomers their seats, on a thread that sleeps until somebody connects. Each member has a
 // listener. The lowest rank that lives sponsors: it collects newcomers, and invites all to start an epoch together. A
-// newcomer asks one member after the other until one sponsors it.
+// newcomer asks one member after the other until one sponsors it. Sponsor decides what a sponsor does next. Here are
+// the connections, and all that takes time.
 //
 // No member in particular has to live. If the sponsor dies, its rendezvous dies with it, and so each start that it led.
 // The newcomers then ask the next member.
@@ -18,32 +19,29 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/renewal/sponsor.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 #include "ucx_layer/membership/invitation.hpp"
 
 namespace ucft::detail {
 
 // The members of the epoch that a process is in.
-struct Roster {
-  std::int32_t me = -1;  // -1: it has not joined
+struct Roster : EpochMembers {
   std::uint32_t cookie = 0;
-  std::vector<bool> lives;          // by rank
-  std::vector<ListenerName> names;  // by rank
-  std::vector<std::string> hosts;   // by rank: names
-  std::int32_t lowest() const;      // that lives
+  std::vector<ListenerName> names{};  // by rank
   std::vector<ListenerName> living(std::int32_t but) const;
 };
 
 class Agent {
  public:
-  enum class EpochState : std::uint8_t { none, starting, ready, broken, adopted };
-
   class Owner {
    public:
     virtual Roster roster() = 0;
     virtual void on_turn() = 0;
     virtual void on_invited(Invitation invitation) = 0;
-    virtual bool may_be_in_soon() = 0;  // as a newcomer: an epoch of its has started, or is about to
+    // As a newcomer: whether a start is under way; the starts of epochs that it waits to be in, the latest last.
+    virtual bool is_starting() = 0;
+    virtual std::vector<std::uint64_t> started() = 0;
     virtual EpochState state_of(std::uint64_t start) = 0;
     virtual void on_refused(const std::string& why) = 0;  // as a newcomer, for good
     virtual void say(const std::string& line, bool is_warning) = 0;
@@ -74,19 +72,6 @@ class Agent {
   struct Visitor {
     JoinReader reader;
     Clock::time_point since;
-    std::optional<Apply> applies{};
-    int failures = 0;        // of starts that it was in
-    bool is_seated = false;  // it is about to find that out, and to hang up
-
-    bool waits() const { return applies.has_value() && !is_seated; }
-  };
-  // A start that this process leads.
-  struct Sponsored {
-    Invitation invitation;
-    std::map<int, std::int32_t> seat_of;  // by the newcomer's descriptor
-    std::unique_ptr<bootstrap::RendezvousServer> server;
-    Clock::time_point since;
-    bool has_lost = false;  // one of its newcomers
   };
 
   void run();
@@ -94,17 +79,19 @@ class Agent {
   int wait_ms() const;
   void accept_all();
   void listen_to(int descriptor);
-  bool take_frame(int descriptor, Visitor& visitor, const JoinFrame& frame);
-  bool take_application(int descriptor, Visitor& visitor, const JoinFrame& frame);
+  bool take_frame(int descriptor, const JoinFrame& frame);
+  bool take_application(int descriptor, const JoinFrame& frame);
   bool take_invitation(const JoinFrame& frame);
   void drop(int descriptor);
   void count_waiting();
 
   void look_after_newcomers();
   void tell_newcomers(const Roster& roster);
-  void look_at_sponsored(const Roster& roster);
-  void end_sponsored(bool has_failed);
+  void pause_after_failure();
   void sponsor(const Roster& roster);
+  void look_at_server();
+  void begin_start(const Sponsor::Step& step, const Roster& roster);
+  void turn_away(const std::vector<int>& newcomers, const Roster& roster);
 
   void ask_next();
   void listen_to_sponsor();
@@ -117,7 +104,10 @@ class Agent {
   std::atomic<bool> stopping_{false};
   std::atomic<std::int32_t> waiting_{0};
   std::map<int, Visitor> visitors_;  // by descriptor
-  std::optional<Sponsored> sponsored_;
+  Sponsor seats_;                    // which newcomers it seats, by their descriptors, and when
+  // Of the start that it leads, or has led: until all ranks have what they need of it.
+  std::unique_ptr<bootstrap::RendezvousServer> server_;
+  Clock::time_point serve_until_{};
   Clock::time_point sponsor_after_{}, tell_after_{};
   Clock::time_point accept_after_{};  // descriptors have run out
   Clock::duration pause_{};           // after a start that failed

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "collectives/core/sometimes.hpp"
+#include "collectives/renewal/renewal_vote.hpp"
 #include "timeout_detector/signals_blocked.hpp"
 #include "ucx_layer/membership/join_environment.hpp"
 
@@ -21,7 +22,6 @@ using namespace std::chrono_literals;
 
 // For the others of an epoch that this process leaves: they may be about to enter it.
 constexpr auto admission_limit = 3s;
-constexpr std::size_t adopted_kept = 8;
 
 bool is_gone(const Context& context, std::int32_t rank) { return context.was_told_gone(rank); }
 
@@ -29,6 +29,17 @@ bool has_free_seat(const Context& context) {
   for (std::int32_t rank = 0; rank < context.size(); ++rank)
     if (is_gone(context, rank)) return true;
   return false;
+}
+
+std::vector<bool> gone_from(const Context& context) {
+  std::vector<bool> gone;
+  for (std::int32_t rank = 0; rank < context.size(); ++rank) gone.push_back(is_gone(context, rank));
+  return gone;
+}
+
+EpochOffer offer_of(const Invitation& invitation) {
+  const InviteHead& head = invitation.head;
+  return {head.id, head.base_cookie, head.seat, invitation.seats, invitation.is_mine};
 }
 
 }  // namespace
@@ -59,7 +70,7 @@ ucft_status_t Epochs::open(const ucft_context_params_t* params, std::string& err
 }
 
 ucft_status_t Epochs::begin(std::unique_ptr<Context> first, std::string& error) {
-  is_member_ = !is_newcomer();
+  if (!is_newcomer()) known_ = KnownEpochs::of_member(first->cookie());
   epochs_.push_back({.context = std::move(first)});
   try {
     agent_->start();
@@ -67,7 +78,7 @@ ucft_status_t Epochs::begin(std::unique_ptr<Context> first, std::string& error) 
     error = fmt::format("the thread that lets newcomers in can't start: {}", failure.what());
     return UCFT_ERR_STARTUP;
   }
-  if (is_member_) publish_address();
+  if (known_.is_member()) publish_address();
   return UCFT_OK;
 }
 
@@ -78,7 +89,7 @@ void Epochs::end() {
   }
   agent_->stop();
   start_.reset();
-  retire_candidates([](const Epoch&) { return true; });
+  while (!started_.empty()) retire(take_started(started_.front().start));
   while (epochs_.size() > 1) {
     retire(std::move(epochs_.front()));
     epochs_.erase(epochs_.begin());
@@ -95,7 +106,7 @@ void Epochs::end() {
 Roster Epochs::roster() {
   const std::lock_guard lock(mutex_);
   Roster roster;
-  if (!is_member_ || epochs_.back().context->was_told_out()) return roster;
+  if (!known_.is_member() || epochs_.back().context->was_told_out()) return roster;
   const Context& context = *epochs_.back().context;
   roster.me = context.rank();
   roster.cookie = context.cookie();
@@ -107,26 +118,15 @@ Roster Epochs::roster() {
   return roster;
 }
 
-// A member follows those of its own epoch; a newcomer those that invite it as a newcomer.
-bool Epochs::may_start(const Invitation& invitation) const {
-  if (is_member_) return invitation.head.base_cookie == epochs_.back().context->cookie();
-  return invitation.seats[static_cast<std::size_t>(invitation.head.seat)] == Seat::newcomer;
-}
-
-// An invitation of a sponsor that is an epoch ahead waits until this process is there, too.
 void Epochs::on_invited(Invitation invitation) {
   const std::lock_guard lock(mutex_);
   if (ending_) return;
   take_start();
-  if (!may_start(invitation) && UCFT_SOMETIMES("an invitation comes before its epoch's base")) {
-    if (invitation.is_mine && UCFT_SOMETIMES("a sponsor of newcomers invites to an epoch whose base is over")) return;
-    next_ = std::move(invitation);
-    return;
+  switch (known_.on_invited(offer_of(invitation))) {
+    case KnownEpochs::Invited::begins: return begin_start(std::move(invitation));
+    case KnownEpochs::Invited::waits: next_ = std::move(invitation); return;
+    case KnownEpochs::Invited::ignored: return;
   }
-  if (start_ != nullptr)
-    next_ = std::move(invitation);
-  else
-    begin_start(std::move(invitation));
 }
 
 void Epochs::begin_start(Invitation invitation) {
@@ -136,8 +136,13 @@ void Epochs::begin_start(Invitation invitation) {
       agent_->wake();
     });
   } catch (const std::system_error& failure) {
+    known_.on_start_over(0);
     say_now(fmt::format("an epoch can't be started: {}", failure.what()));
   }
+}
+
+void Epochs::begin_waiting() {
+  if (!ending_ && known_.begin_waiting()) begin_start(*std::exchange(next_, std::nullopt));
 }
 
 void Epochs::on_turn() {
@@ -160,68 +165,72 @@ void Epochs::on_turn() {
 
 // The start that is over has led to a candidate, or has failed.
 void Epochs::take_start() {
-  if (start_ == nullptr || !start_->is_over()) return;
+  if (start_ == nullptr || !start_->is_over()) return begin_waiting();
   Epoch made{.context = start_->take_context(),
              .start = start_->invitation().head.id,
              .newcomers = start_->invitation().newcomers()};
   const std::string error = start_->error();
   const bool is_sponsor = start_->invitation().is_mine;
-  const std::uint32_t base = start_->invitation().head.base_cookie;
   start_.reset();
+  const KnownEpochs::Started started = known_.on_start_over(made.context == nullptr ? 0 : made.context->cookie());
   if (made.context == nullptr) {
     UCFT_SOMETIMES("the start of an epoch fails");
     if (!ending_ && (is_sponsor ? warns_ : informs_))
       fmt::print(stderr, "ucft: process {}: the start of an epoch with newcomers failed: {}\n", getpid(), error);
-  } else if (is_member_ && base != epochs_.back().context->cookie()) {
-    UCFT_SOMETIMES("an epoch starts whose base is over");  // its newcomers may be members
+  } else if (!started.is_kept) {
     retire(std::move(made));
   } else {
     made.context->set_epochs(this);
-    if (is_member_) retire_candidates([this](const Epoch& each) { return each.context->cookie() != voted_; });
-    candidates_.push_back(std::move(made));
+    started_.push_back(std::move(made));
   }
-  if (!next_ || ending_ || !may_start(*next_)) return;
-  begin_start(*std::exchange(next_, std::nullopt));
+  retire_all(started.left);
+  begin_waiting();
 }
 
-// Not all that live are in it any more: it can't be agreed on, or has nobody new.
-bool Epochs::is_broken(const Epoch& candidate) const {
-  const Context &theirs = *candidate.context, &base = *epochs_.back().context;
-  for (std::int32_t rank = 0; rank < theirs.size(); ++rank) {
-    const bool is_new = std::ranges::find(candidate.newcomers, rank) != candidate.newcomers.end();
-    const bool may_be = is_new || !is_gone(base, rank);  // in it
-    if (may_be == is_gone(theirs, rank)) return true;
-  }
-  return theirs.was_told_out();
+bool Epochs::is_broken(const CandidateEpoch& candidate) const {
+  const Context &theirs = *std::ranges::find(started_, candidate.start, &Epoch::start)->context,
+                &base = *epochs_.back().context;
+  return theirs.was_told_out() || detail::is_broken(candidate.newcomers, gone_from(base), gone_from(theirs));
 }
 
-bool Epochs::may_be_in_soon() {
+KnownEpochs::IsBroken Epochs::broken_ones() const {
+  return [this](const CandidateEpoch& each) { return is_broken(each); };
+}
+
+Epochs::Epoch& Epochs::epoch_of(std::uint64_t start) { return *std::ranges::find(started_, start, &Epoch::start); }
+
+Epochs::Epoch Epochs::take_started(std::uint64_t start) {
+  const auto found = std::ranges::find(started_, start, &Epoch::start);
+  Epoch taken = std::move(*found);
+  started_.erase(found);
+  return taken;
+}
+
+bool Epochs::is_starting() {
   const std::lock_guard lock(mutex_);
   take_start();
-  return start_ != nullptr || !candidates_.empty();
+  return known_.under_way().has_value();
 }
 
-Agent::EpochState Epochs::state_of(std::uint64_t start) {
+std::vector<std::uint64_t> Epochs::started() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::uint64_t> starts;
+  for (const CandidateEpoch& each : known_.candidates()) starts.push_back(each.start);
+  return starts;
+}
+
+EpochState Epochs::state_of(std::uint64_t start) {
   const std::lock_guard lock(mutex_);
   take_start();
-  if (std::ranges::find(adopted_, start) != adopted_.end()) return Agent::EpochState::adopted;
-  const bool is_next = next_ && next_->head.id == start;
-  if (is_next || (start_ != nullptr && start_->invitation().head.id == start)) return Agent::EpochState::starting;
-  const auto found = std::ranges::find(candidates_, start, &Epoch::start);
-  if (found == candidates_.end()) return Agent::EpochState::none;
-  return is_broken(*found) ? Agent::EpochState::broken : Agent::EpochState::ready;
+  return known_.state_of(start, broken_ones());
 }
 
 std::uint32_t Epochs::candidate(std::int32_t newcomers) {
   const std::lock_guard lock(mutex_);
   take_start();
-  retire_candidates([this](const Epoch& each) { return is_broken(each); });
-  if (candidates_.empty()) return 0;
-  const Epoch& last = candidates_.back();
-  const Context& context = *last.context;
-  if (has_free_seat(context) && (newcomers < 0 || static_cast<std::size_t>(newcomers) > last.newcomers.size()))
-    return 0;
-  return voted_ = context.cookie();
+  retire_all(known_.drop_broken(broken_ones()));
+  return known_.choose(newcomers,
+                       [this](const CandidateEpoch& each) { return has_free_seat(*epoch_of(each.start).context); });
 }
 
 bool Epochs::has_free_seats() const { return has_free_seat(*epochs_.back().context); }
@@ -230,8 +239,8 @@ bool Epochs::is_left_behind() {
   Context* voted = nullptr;  // it stays until after_vote()
   {
     const std::lock_guard lock(mutex_);
-    for (const Epoch& each : candidates_)
-      if (each.context->cookie() == voted_) voted = each.context.get();
+    for (const Epoch& each : started_)
+      if (each.context->cookie() == known_.voted()) voted = each.context.get();
   }
   if (voted == nullptr || !voted->enter()) return false;
   voted->look_for_departures();
@@ -244,19 +253,16 @@ bool Epochs::is_left_behind() {
 
 void Epochs::after_vote() {
   const std::lock_guard lock(mutex_);
-  voted_ = 0;
-  retire_candidates([this](const Epoch& each) { return &each != &candidates_.back(); });
+  retire_all(known_.after_vote());
 }
 
 Communicator* Epochs::adopt(std::uint32_t cookie) {
   Epoch adopted;
   {
     const std::lock_guard lock(mutex_);
-    const auto found =
-        std::ranges::find_if(candidates_, [&](const Epoch& each) { return each.context->cookie() == cookie; });
-    if (found == candidates_.end()) return nullptr;
-    adopted = std::move(*found);
-    candidates_.erase(found);
+    const auto agreed = known_.adopt(cookie);
+    if (!agreed) return nullptr;
+    adopted = take_started(agreed->start);
   }
   report_deaths(adopted);
   adopted.context->set_callback(&Epochs::on_failure, this);
@@ -296,17 +302,14 @@ Communicator* Epochs::enter(Epoch epoch) {
   Communicator* const world = epoch.context->communicators().create_for_all(epoch.context->size());
   world->set_newcomers(epoch.newcomers);
   const std::lock_guard lock(mutex_);
-  adopted_.push_back(epoch.start);
-  if (adopted_.size() > adopted_kept) adopted_.erase(adopted_.begin());
   for (const std::int32_t rank : epoch.newcomers)  // another process has that seat now
     std::erase_if(reported_, [rank](const auto& each) { return each.first == rank; });
   epoch.context->spare_all(false);
+  const CandidateEpoch entered{epoch.start, epoch.context->cookie(), epoch.newcomers};
   epochs_.push_back(std::move(epoch));
-  is_member_ = true;
-  voted_ = 0;
-  retire_candidates([](const Epoch&) { return true; });
-  if (next_ && next_->is_mine && next_->head.base_cookie != current().cookie()) next_.reset();  // its base is over
-  if (next_ && start_ == nullptr && may_start(*next_)) begin_start(*std::exchange(next_, std::nullopt));
+  retire_all(known_.enter(entered));
+  if (!known_.waiting()) next_.reset();
+  begin_waiting();
   agent_->wake();
   return world;
 }
@@ -338,16 +341,8 @@ void Epochs::leave(Context& context, const Request* admission) {
   context.leave();
 }
 
-void Epochs::retire_candidates(const std::function<bool(const Epoch&)>& which) {
-  for (auto each = candidates_.begin(); each != candidates_.end();) {
-    if (!which(*each)) {
-      ++each;
-      continue;
-    }
-    UCFT_SOMETIMES("an epoch is dropped");
-    retire(std::move(*each));
-    each = candidates_.erase(each);
-  }
+void Epochs::retire_all(const KnownEpochs::Starts& starts) {
+  for (const std::uint64_t each : starts) retire(take_started(each));
 }
 
 void Epochs::on_unused(Context& context) {
@@ -386,7 +381,7 @@ Communicator* Epochs::join(Clock::time_point limit, ucft_status_t& status, std::
     {
       std::unique_lock lock(mutex_);
       take_start();
-      for (Epoch& each : candidates_) tried.push_back(&each);
+      for (Epoch& each : started_) tried.push_back(&each);
       if (tried.empty() && !refusal_.empty()) {
         status = UCFT_ERR_STARTUP;
         error = refusal_;
@@ -414,10 +409,8 @@ Communicator* Epochs::join(Clock::time_point limit, ucft_status_t& status, std::
       if (!is_over) continue;
       UCFT_SOMETIMES("a newcomer's epoch is dropped");
       const std::lock_guard lock(mutex_);
-      const auto found = std::ranges::find(candidates_, each->start, &Epoch::start);
-      Epoch dropped = std::move(*found);
-      candidates_.erase(found);
-      retire(std::move(dropped));
+      known_.drop(each->start);
+      retire(take_started(each->start));
       break;
     }
     if (Clock::now() >= limit) {  // once it has tried
@@ -428,25 +421,17 @@ Communicator* Epochs::join(Clock::time_point limit, ucft_status_t& status, std::
   }
 }
 
-// A survivor is among those that have been in its barrier.
 bool Epochs::was_admitted(const Epoch& epoch) const {
   const Request& barrier = *epoch.admission;
-  if (barrier.status != UCFT_OK) return false;
-  const auto newcomers = static_cast<std::uint32_t>(epoch.newcomers.size());
-  if (barrier.contributors > newcomers || !barrier.missing_known) return barrier.contributors > newcomers;
-  std::uint32_t missing = 0;  // newcomers
-  for (const std::int32_t rank : barrier.missing)
-    missing += std::ranges::find(epoch.newcomers, rank) != epoch.newcomers.end();
-  return barrier.contributors > newcomers - missing;
+  return barrier.status == UCFT_OK &&
+         detail::was_admitted(epoch.newcomers, barrier.contributors, barrier.missing_known, barrier.missing);
 }
 
 Communicator* Epochs::enter_as_newcomer(Epoch& candidate) {
   Epoch mine;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(candidates_, candidate.start, &Epoch::start);
-    mine = std::move(*found);
-    candidates_.erase(found);
+    mine = take_started(candidate.start);
     epochs_.clear();  // what stood for it until now
   }
   UCFT_SOMETIMES("a newcomer has joined");
@@ -465,7 +450,8 @@ void Epochs::on_refused(const std::string& why) {
 std::pair<std::int32_t, std::int32_t> Epochs::waiting() {
   const std::lock_guard lock(mutex_);
   take_start();
-  const auto ready = candidates_.empty() || is_broken(candidates_.back()) ? 0 : candidates_.back().newcomers.size();
+  const auto& candidates = known_.candidates();
+  const auto ready = candidates.empty() || is_broken(candidates.back()) ? 0 : candidates.back().newcomers.size();
   const auto starting = start_ == nullptr ? 0 : start_->invitation().newcomers().size();
   const auto known =
       std::max({static_cast<std::int32_t>(starting), static_cast<std::int32_t>(ready), agent_->waiting()});

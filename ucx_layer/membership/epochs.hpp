@@ -3,6 +3,8 @@
 // background, while the program goes on in the one before (Agent, EpochStart). It counts from the moment on at which
 // all survivors agree that it does (renew), and it is dropped if they don't.
 //
+// Which start begins, which epoch is voted for and which are left is decided by KnownEpochs. Here are the contexts.
+//
 // Source: docs/algorithms.md, "Newcomers".
 //
 // Invariants
@@ -29,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/renewal/known_epochs.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/membership/agent.hpp"
 #include "ucx_layer/membership/epoch_start.hpp"
@@ -77,7 +80,7 @@ class Epochs final : public Agent::Owner {
   // A newcomer's way in: its communicator, once it is in an epoch. Null: the time is over, or it can't join, and
   // `error` says why.
   Communicator* join(Clock::time_point limit, ucft_status_t& status, std::string& error);
-  bool has_joined() const { return is_member_; }
+  bool has_joined() const { return known_.is_member(); }
 
   // Newcomers in an epoch that is there and not agreed on yet; and those that this process knows to be on their way.
   std::pair<std::int32_t, std::int32_t> waiting();
@@ -93,19 +96,23 @@ class Epochs final : public Agent::Owner {
 
   Roster roster() override;
   void on_invited(Invitation invitation) override;
-  bool may_be_in_soon() override;
-  Agent::EpochState state_of(std::uint64_t start) override;
+  bool is_starting() override;
+  std::vector<std::uint64_t> started() override;
+  EpochState state_of(std::uint64_t start) override;
   void on_refused(const std::string& why) override;
   void say(const std::string& line, bool is_warning) override;
 
   void on_turn() override;
 
-  bool may_start(const Invitation& invitation) const;
   void begin_start(Invitation invitation);  // mutex_ is held
+  void begin_waiting();                     // the same
   void take_start();                        // the same
-  bool is_broken(const Epoch& candidate) const;
+  bool is_broken(const CandidateEpoch& candidate) const;
+  KnownEpochs::IsBroken broken_ones() const;
+  Epoch& epoch_of(std::uint64_t start);
+  Epoch take_started(std::uint64_t start);
   void retire(Epoch epoch);  // leaves it, in the background
-  void retire_candidates(const std::function<bool(const Epoch&)>& which);
+  void retire_all(const KnownEpochs::Starts& starts);
   static void leave(Context& context, const Request* admission);
   void report_deaths(const Epoch& next);  // inside of the current context
   void post_admission(Epoch& epoch);
@@ -127,14 +134,13 @@ class Epochs final : public Agent::Owner {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Epoch> epochs_;    // the last is current
-  std::list<Epoch> candidates_;  // contexts that nobody uses yet, the latest last; guarded
+  std::vector<Epoch> epochs_;  // the last is current
+  KnownEpochs known_;          // guarded, as the next three
+  std::list<Epoch> started_;   // of its candidates
   std::unique_ptr<EpochStart> start_;
-  std::optional<Invitation> next_;      // while start_ is under way, or of an epoch that this process has yet to enter
-  std::vector<std::uint64_t> adopted_;  // starts; the latest
-  std::uint32_t voted_ = 0;             // for that candidate
+  std::optional<Invitation> next_;  // the one that waits
   std::string refusal_;
-  bool is_member_ = false, ending_ = false;
+  bool ending_ = false;
   struct Leaver {
     std::thread thread;
     std::shared_ptr<std::atomic<bool>> is_through;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ucx_layer/membership/join_protocol.hpp"
-#include "ucx_layer/membership/seats.hpp"
+#include "collectives/renewal/seats.hpp"
 
 namespace ucft::detail {
 

@@ -39,6 +39,8 @@ struct Apply {
   std::int64_t pid = 0;
   ListenerName name;
   char host[64] = {};
+  // Of epochs that it waits to be in: a sponsor that has died led these starts. The members may have agreed on one.
+  std::uint64_t starts[8] = {};
 };
 
 struct InviteHead {
@@ -52,7 +54,7 @@ struct InviteHead {
   std::uint16_t reserved = 0;
   ListenerName sponsor;  // on one of these addresses
 };
-static_assert(sizeof(Apply) == 216 && sizeof(InviteHead) == 192);
+static_assert(sizeof(Apply) == 280 && sizeof(InviteHead) == 192);
 
 inline constexpr std::size_t most_members_named = 16;
 

@@ -1,4 +1,4 @@
-#include "ucx_layer/membership/seats.hpp"
+#include "collectives/renewal/seats.hpp"
 
 namespace ucft::detail {
 

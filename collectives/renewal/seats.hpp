@@ -11,7 +11,7 @@ enum class Seat : std::uint8_t { survivor, absent, newcomer };
 
 struct Applicant {
   std::int32_t wanted = -1;  // a seat; -1: any
-  std::string host;          // its name
+  std::string host{};        // its name
 };
 
 // For each applicant its seat; -1: none is free. hosts: of each seat, the name of the host of its last rank. An
