@@ -7,6 +7,18 @@ namespace ucft::detail::simulator {
 
 using RenewalStep = RenewalWorld::Event::Kind;
 
+namespace {
+
+std::string dead_in(const RenewalWorld::Event& event) {
+  std::string text;
+  for (int seat = 0; seat < 8; ++seat)
+    if ((event.bits >> seat & 1) != 0)
+      text += fmt::format("{} {}", text.empty() ? ", with the dead in seat" : "", seat);
+  return text;
+}
+
+}  // namespace
+
 std::string RenewalWorld::text_of(const Event& event) {
   const int process = event.process, other = event.other, epoch = event.epoch;
   switch (event.kind) {
@@ -29,17 +41,43 @@ std::string RenewalWorld::text_of(const Event& event) {
     case RenewalStep::begins_start: return fmt::format("{} begins a start", process);
     case RenewalStep::has_no_time: return fmt::format("{} waits no longer", process);
     case RenewalStep::looks: return fmt::format("{} looks for an epoch to vote for", process);
-    case RenewalStep::decides:
-      return fmt::format("the vote in epoch {} is decided, with {:#x} of the dead", epoch, event.bits);
+    case RenewalStep::decides: return fmt::format("the vote in epoch {} is decided{}", epoch, dead_in(event));
     case RenewalStep::takes_result: return fmt::format("{} has the result of the vote", process);
     case RenewalStep::enters: return fmt::format("{} enters the epoch", process);
     case RenewalStep::decides_barrier:
-      return fmt::format("the barrier of epoch {} is complete, with {:#x} of the dead", epoch, event.bits);
+      return fmt::format("the barrier of epoch {} is complete{}", epoch, dead_in(event));
     case RenewalStep::leaves_barrier:
       return fmt::format("{} has the result of the barrier of epoch {}", process, epoch);
     case RenewalStep::leaves_job: return fmt::format("{} leaves the job", process);
     case RenewalStep::runs_out_of_time: return fmt::format("{} has waited for long enough", process);
   }
+  return "";
+}
+
+// Of an event that has just happened.
+std::string RenewalWorld::detail_of(const Event& event) const {
+  const auto words = [](const RenewalVote& vote) {
+    const std::string named = vote.epoch == 0 ? "none" : fmt::format("epoch {}", vote.epoch - 1);
+    return named + (vote.is_over != 0 ? ", and waits no longer" : "");
+  };
+  if (event.kind == RenewalStep::begins_start) {
+    std::string text = fmt::format("epoch {}, on epoch {}, with", epochs_.size() - 1, epochs_.back().base);
+    for (const int process : epochs_.back().process_of) text += process < 0 ? " -" : fmt::format(" {}", process);
+    return text;
+  }
+  if (event.kind == RenewalStep::looks && at(event.process).doing == Process::Doing::votes)
+    return "it votes for " + words(epoch(current(event.process))
+                                       .votes[static_cast<std::size_t>(at(event.process).vote)]
+                                       .words[static_cast<std::size_t>(at(event.process).seat)]);
+  if (event.kind == RenewalStep::decides) {
+    const RenewalVote& result = epoch(event.epoch).votes.back().result;
+    if (result.outcome() == RenewalVote::Outcome::adopt) return "all have named " + words(result);
+    return result.outcome() == RenewalVote::Outcome::again ? "they have named different ones" : "the same seats";
+  }
+  if (event.kind == RenewalStep::takes_result && at(event.process).doing == Process::Doing::renews)
+    return "it tries again";
+  if (event.kind == RenewalStep::leaves_barrier)
+    return at(event.process).known.is_member() ? "it is in" : "no survivor was there; it tries again";
   return "";
 }
 

@@ -94,6 +94,7 @@ class RenewalWorld {
   // For those that tell what happens.
   int processes() const { return static_cast<int>(processes_.size()); }
   std::string standing(int process) const;
+  std::string detail_of(const Event& event) const;  // that has just happened: what came of it, or ""
 
  private:
   using Bits = std::uint8_t;  // by process, or by seat

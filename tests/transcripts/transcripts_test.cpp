@@ -6,10 +6,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-
+#include "tests/transcripts/kept_text.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {
@@ -85,18 +82,7 @@ class Transcript {
   void compare(const std::string& name) {
     for (Rank rank = 0; rank < world_.size(); ++rank)
       EXPECT_TRUE(!world_.alive(rank) || world_[rank].has_ended(0)) << rank;
-    const std::string path = std::string(TRANSCRIPTS) + "/" + name + ".txt";
-    if (std::getenv("UCFT_WRITE_TRANSCRIPTS") != nullptr) {
-      std::ofstream file(path);
-      file << text_;
-      ASSERT_TRUE(file.good()) << path;
-      return;
-    }
-    std::ifstream file(path);
-    ASSERT_TRUE(file.good()) << path;
-    std::stringstream written;
-    written << file.rdbuf();
-    EXPECT_EQ(text_, written.str()) << "if the protocol was to change: UCFT_WRITE_TRANSCRIPTS=1 transcripts_test";
+    compare_with_kept(text_, name);
   }
 
  private:
