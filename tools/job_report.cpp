@@ -16,6 +16,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "ucx_layer/observer/job_view.hpp"
@@ -138,6 +139,8 @@ nlohmann::json line_of(const JobView& job, const RankView& view) {
                       {"lifelines", view.lifelines},
                       {"mailboxes", view.mailboxes},
                       {"mailbox_bytes", view.mailbox_bytes},
+                      {"newcomer", view.is_newcomer},
+                      {"join", view.join_address.empty() ? nlohmann::json() : nlohmann::json(view.join_address)},
                       {"text", job.words_about(view.rank)}};
   if (!view.waits_in.empty()) line["waits_in"] = view.waits_in;
   if (!view.activity.empty()) line["inside"] = view.activity;
@@ -251,7 +254,31 @@ std::string legend_of(const JobView& job, const Numbers& numbers) {
   return text;
 }
 
-std::string table_of(const JobView& job, std::uint64_t cookie, const std::vector<std::int32_t>& absent) {
+// Ranks that have no process on this host.
+struct Absent {
+  std::vector<std::int32_t> empty_seats;  // nobody has had these since the last renewal
+  std::vector<std::int32_t> others;       // dead, or gone, or on another host
+};
+
+Absent absent_of(const JobView& job) {
+  Absent absent;
+  std::set<std::int32_t> empty;
+  for (const auto& [rank, view] : job.ranks) empty.insert(view.empty_seats.begin(), view.empty_seats.end());
+  for (std::int32_t rank = 0; rank < job.ranks.begin()->second.ranks; ++rank)
+    if (!job.ranks.contains(rank)) (empty.contains(rank) ? absent.empty_seats : absent.others).push_back(rank);
+  return absent;
+}
+
+// Where newcomers may come, and those that have. Empty: it is no job that newcomers may join.
+std::string seats_of(const JobView& job) {
+  std::string text;
+  for (const auto& [rank, view] : job.ranks)
+    if (!view.join_address.empty())
+      text += fmt::format("{:>5} {}{}\n", rank, view.join_address, view.is_newcomer ? ", is a newcomer itself" : "");
+  return text.empty() ? text : " rank where newcomers may come (UCFT_JOIN)\n" + text + "\n";
+}
+
+std::string table_of(const JobView& job, std::uint64_t cookie, const Absent& absent) {
   const std::int32_t ranks = job.ranks.begin()->second.ranks;
   const Numbers numbers = numbers_of(job);
   std::string text = fmt::format("job {:08x}: {} ranks, {} of them on this host\n\n", cookie, ranks, job.ranks.size());
@@ -264,9 +291,11 @@ std::string table_of(const JobView& job, std::uint64_t cookie, const std::vector
   }
   text += "\n";
   if (numbers.size() > 1) text += legend_of(job, numbers);
-  text += remarks;
-  if (!absent.empty())
-    text += fmt::format("rank {}: no process here: dead, or gone, or on another host\n", ranges_of(absent));
+  text += seats_of(job) + remarks;
+  if (!absent.empty_seats.empty())
+    text += fmt::format("rank {}: an empty seat, which a newcomer may take\n", ranges_of(absent.empty_seats));
+  if (!absent.others.empty())
+    text += fmt::format("rank {}: no process here: dead, or gone, or on another host\n", ranges_of(absent.others));
   return text;
 }
 
@@ -292,17 +321,21 @@ std::string job_report(int pid, bool json, std::string& error) {
   for (const auto& [cookie, job] : find_jobs()) {
     if (pid != 0 && std::ranges::none_of(job.ranks, [&](const auto& each) { return is_of(each.second.pid, pid); }))
       continue;
-    const std::int32_t ranks = job.ranks.begin()->second.ranks;
-    std::vector<std::int32_t> absent;
-    for (std::int32_t rank = 0; rank < ranks; ++rank)
-      if (!job.ranks.contains(rank)) absent.push_back(rank);
+    const Absent absent = absent_of(job);
     if (!json) {
       text += (text.empty() ? "" : "\n") + table_of(job, cookie, absent);
       continue;
     }
     for (const auto& [rank, view] : job.ranks) text += line_of(job, view).dump() + "\n";
-    for (const std::int32_t rank : absent)
-      text += nlohmann::json{{"job", cookie}, {"rank", rank}, {"ranks", ranks}, {"does", "absent"}}.dump() + "\n";
+    for (const auto* const ranks : {&absent.empty_seats, &absent.others})
+      for (const std::int32_t rank : *ranks) {
+        const nlohmann::json line{{"job", cookie},
+                                  {"rank", rank},
+                                  {"ranks", job.ranks.begin()->second.ranks},
+                                  {"does", "absent"},
+                                  {"empty_seat", ranks == &absent.empty_seats}};
+        text += line.dump() + "\n";
+      }
   }
   if (text.empty()) error = nothing_to_report(pid);
   return text;

@@ -78,7 +78,9 @@ ucft_status_t Epochs::begin(std::unique_ptr<Context> first, std::string& error) 
     error = fmt::format("the thread that lets newcomers in can't start: {}", failure.what());
     return UCFT_ERR_STARTUP;
   }
-  if (known_.is_member()) publish_address();
+  if (!known_.is_member()) return UCFT_OK;
+  publish_address();
+  show_seats(current());
   return UCFT_OK;
 }
 
@@ -306,6 +308,8 @@ Communicator* Epochs::enter(Epoch epoch) {
     std::erase_if(reported_, [rank](const auto& each) { return each.first == rank; });
   epoch.context->spare_all(false);
   const CandidateEpoch entered{epoch.start, epoch.context->cookie(), epoch.newcomers};
+  if (!epochs_.empty()) current().transport().control()->seats.port.store(0, std::memory_order_relaxed);
+  show_seats(*epoch.context);
   epochs_.push_back(std::move(epoch));
   retire_all(known_.enter(entered));
   if (!known_.waiting()) next_.reset();
@@ -475,6 +479,22 @@ void Epochs::publish_address() const {
   if (comma == std::string_view::npos) return;
   const std::string line = fmt::format("{} {}\n", wanted.substr(comma + 1), address());
   [[maybe_unused]] const ssize_t written = write(std::atoi(wanted.data()), line.data(), line.size());
+}
+
+// For observers. The context is the current one from here on.
+void Epochs::show_seats(Context& context) const {
+  const ListenerName& name = agent_->name();
+  if (name.count == 0) return;
+  SeatWords& seats = context.transport().control()->seats;
+  std::uint64_t words[2];
+  static_assert(sizeof words == sizeof name.addresses[0]);
+  std::memcpy(words, name.addresses[0].data(), sizeof words);
+  for (std::size_t i = 0; i < std::size(words); ++i) seats.address[i].store(words[i], std::memory_order_relaxed);
+  seats.is_newcomer.store(is_newcomer() ? 1 : 0, std::memory_order_relaxed);
+  for (std::int32_t seat = 0; seat < std::min(context.size(), static_cast<std::int32_t>(SeatWords::most)); ++seat)
+    if (context.job().is_absent(seat))
+      seats.empty[seat / 64].fetch_or(std::uint64_t{1} << (seat % 64), std::memory_order_relaxed);
+  seats.port.store(name.port, std::memory_order_release);
 }
 
 // A death may be seen in two epochs.

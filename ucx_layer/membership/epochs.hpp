@@ -119,6 +119,7 @@ class Epochs final : public Agent::Owner {
   Communicator* enter(Epoch epoch);
   static void on_failure(const ucft_failure_t* failure, void* self);
   void publish_address() const;
+  void show_seats(Context& context) const;
   bool was_admitted(const Epoch& epoch) const;
   Communicator* enter_as_newcomer(Epoch& candidate);
   ucft_context_params_t params_without_callback() const;

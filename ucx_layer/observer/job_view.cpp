@@ -9,6 +9,7 @@
 
 #include "collectives/catalogue/catalogue.hpp"
 #include "collectives/reduction/types.hpp"
+#include "timeout_detector/addresses.hpp"
 #include "timeout_detector/departures.hpp"
 #include "ucx_layer/transport/communicator_id.hpp"
 #include "ucx_layer/transport/memory/first_segment.hpp"
@@ -107,6 +108,21 @@ void read_messages(const ControlPage& control, RankView& view) {
     }
     view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(part);
   }
+}
+
+void read_seats(const SeatWords& seats, RankView& view) {
+  const std::uint32_t port = seats.port.load(std::memory_order_acquire);
+  if (port == 0) return;
+  const std::uint64_t words[] = {seats.address[0].load(std::memory_order_relaxed),
+                                 seats.address[1].load(std::memory_order_relaxed)};
+  IpAddress address;
+  static_assert(sizeof words == sizeof address);
+  std::memcpy(address.data(), words, sizeof words);
+  view.join_address = text_of(address, static_cast<std::uint16_t>(port));
+  view.is_newcomer = seats.is_newcomer.load(std::memory_order_relaxed) != 0;
+  for (std::int32_t seat = 0; seat < std::min(view.ranks, static_cast<std::int32_t>(SeatWords::most)); ++seat)
+    if ((seats.empty[seat / 64].load(std::memory_order_relaxed) >> (seat % 64) & 1) != 0)
+      view.empty_seats.push_back(seat);
 }
 
 // It may change meanwhile.
@@ -223,6 +239,7 @@ bool RankView::read(const ReadMemory& memory) {
   lifelines = control.lifelines.load(std::memory_order_relaxed);
   mailboxes = control.mailboxes.load(std::memory_order_relaxed);
   mailbox_bytes = control.mailbox_bytes.load(std::memory_order_relaxed);
+  read_seats(control.seats, *this);
   waits_in = read_name(memory, offsetof(ControlPage, waits_in));
   activity = read_name(memory, offsetof(ControlPage, activity));
   read_messages(control, *this);

@@ -70,6 +70,9 @@ struct RankView {
   std::int64_t waited_until_ns = 0;  // a wait whose limit had passed, after which it may wait again; 0: none
   std::int32_t connections = 0, lifelines = 0, mailboxes = 0;  // as ControlPage has them
   std::uint64_t mailbox_bytes = 0;
+  std::string join_address;                      // where newcomers may come: "10.0.0.1:4711"; empty: nowhere
+  bool is_newcomer = false;                      // its process came when the job was under way
+  std::vector<std::int32_t> empty_seats;         // those that nobody has had since the last renewal
   std::string waits_in;                          // a send or a receive: "recv from 3, tag 7"
   std::string activity;                          // what its program says that it is inside of (ucft_note_activity)
   std::map<std::uint32_t, PartView> parts;       // by communicator

@@ -45,6 +45,15 @@ struct ActivityWords {
   }
 };
 
+// Of a job that newcomers may join, for observers from outside. The port is written last.
+struct SeatWords {
+  static constexpr std::size_t most = 1024;
+  std::atomic<std::uint64_t> address[2];        // where newcomers may come: IPv6, or IPv4 mapped into it
+  std::atomic<std::uint32_t> port;              // 0: nowhere, or this epoch is not the process's current one
+  std::atomic<std::uint32_t> is_newcomer;       // 1: this process came when the job was under way
+  std::atomic<std::uint64_t> empty[most / 64];  // a bit for each of the first so many seats: nobody has it
+};
+
 // Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
@@ -79,6 +88,7 @@ struct ControlPage {
   // 1: some rank waits for answers of this one, which may compute: its helper takes turns (written by others).
   std::atomic<std::uint32_t> answers_wanted;
   std::int32_t pid;  // of its owner, as the owner's namespace numbers processes
+  SeatWords seats;
 };
 
 inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading
