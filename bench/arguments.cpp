@@ -62,6 +62,7 @@ constexpr std::array<Named<ucft_gossip_path_t>, 3> gossip_paths{
     {{"auto", UCFT_GOSSIP_PATH_AUTO}, {"message", UCFT_GOSSIP_PATH_MESSAGE}, {"rma", UCFT_GOSSIP_PATH_RMA}}};
 
 constexpr std::int64_t most_iterations = 1'000'000'000;
+constexpr std::int64_t most_respawns = 10'000;
 constexpr std::int64_t most_bytes = std::int64_t{1} << 32;
 
 template <class Table, class Value>
@@ -132,7 +133,7 @@ struct RawArguments {
   std::vector<std::string> kills;
   std::vector<std::string> stops;
   std::vector<std::string> slow;
-  std::string noise;
+  std::string noise, respawns;
   bool watches = false, uniform = false;
 };
 
@@ -309,6 +310,10 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--kill", raw.kills, "That rank kills itself (SIGKILL) right before that iteration; may be repeated")
       ->type_name("RANK@ITERATION")
       ->allow_extra_args(false);
+  app.add_option("--respawn", raw.respawns,
+                 "Of -t allreduce, with --kill, in a job of ucft_run --respawn: N times over the ranks of --kill die, "
+                 "newcomers take their seats, and the other iterations follow. -n and ITERATION are of each time")
+      ->type_name("N");
   app.add_option("--stop", raw.stops, "That rank stops itself (SIGSTOP) right before that iteration; may be repeated")
       ->type_name("RANK@ITERATION")
       ->allow_extra_args(false);
@@ -396,6 +401,23 @@ void interpret_reproducible(const RawArguments& raw, Arguments& arguments) {
   arguments.options.reproducible_sweeps = number("--sweeps", raw.sweeps, Range{1, 2});
 }
 
+void interpret_respawns(const RawArguments& raw, Arguments& arguments) {
+  if (raw.respawns.empty()) return;
+  arguments.respawns = parse_number("--respawn", raw.respawns, {1, most_respawns});
+  if (raw.test != "allreduce") throw std::invalid_argument("--respawn: of -t allreduce");
+  if (raw.kills.empty()) throw std::invalid_argument("--respawn: with --kill, which says who dies and when");
+  for (const auto& [option, is_given] :
+       {std::pair("--stop", !raw.stops.empty()), std::pair("--quorum", !raw.quorum.empty()),
+        std::pair("--step", !raw.step_us.empty()), std::pair("--memory ucft", arguments.shared_memory),
+        std::pair("--slow", !raw.slow.empty()), std::pair("--noise", !raw.noise.empty()),
+        std::pair("-o user", arguments.op == UCFT_USER), std::pair("--calibrate", !arguments.calibrate.empty()),
+        std::pair("--tune", !arguments.tune.empty()), std::pair("several payloads", arguments.sizes_bytes.size() > 1)})
+    if (is_given) throw std::invalid_argument(fmt::format("--respawn: not with {}", option));
+  for (const PlannedDeath& death : arguments.deaths)
+    if (death.iteration != arguments.deaths.front().iteration)
+      throw std::invalid_argument("--respawn: all ranks of --kill die in the same iteration");
+}
+
 // Of UCFT_ALGORITHM.
 bool is_setting(const std::string& algorithm) { return algorithm == "corrected"; }
 
@@ -440,6 +462,7 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
        {std::pair("--slow", !raw.slow.empty()), std::pair("--noise", !raw.noise.empty())})
     if (is_given && (!arguments.calibrate.empty() || !arguments.tune.empty()))
       throw std::invalid_argument(fmt::format("{}: not with --calibrate and --tune", option));
+  interpret_respawns(raw, arguments);
   if (raw.watches && !arguments.gossip) throw std::invalid_argument("--watch: of -t gossip");
   if (arguments.gossip) arguments.gossip->watches = raw.watches;
   const auto rows = static_cast<std::int64_t>(arguments.sizes_bytes.size());

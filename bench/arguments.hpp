@@ -103,6 +103,7 @@ struct Arguments {
   ucft_op_t op = UCFT_SUM;
   int root = 0;
   std::vector<PlannedDeath> deaths;
+  std::int64_t respawns = 0;  // > 0: all deaths happen so often, and newcomers follow them
   Disturbances disturbances;
   std::int64_t step_ns = 0;    // instead of a barrier: sleep before each operation
   bool back_to_back = false;   // no barrier, no check and no clock between the operations of a batch

@@ -6,10 +6,8 @@
 // The other steps go over ucft, too, with default options and an f that covers all planned deaths.
 #include <fmt/core.h>
 #include <signal.h>
-#include <time.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -18,17 +16,18 @@
 #include <utility>
 
 #include "bench/arguments.hpp"
+#include "bench/aside.hpp"
 #include "bench/calibrate.hpp"
 #include "bench/checker.hpp"
 #include "bench/gossip.hpp"
 #include "bench/report.hpp"
+#include "bench/respawn.hpp"
 #include "bench/tally.hpp"
 #include "bench/tune.hpp"
 
 namespace ucft::detail::bench {
 namespace {
 
-constexpr std::int64_t notice_before_death_ns = 1'000'000;
 constexpr std::size_t most_at_once_bytes = std::size_t{32} << 20;  // of a rank's alltoall on one host (ucft.h)
 constexpr std::uint64_t most_complaints = 5;
 
@@ -39,11 +38,6 @@ void user_sum(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dty
   });
 }
 
-void sleep_until(std::int64_t moment_ns) {
-  const timespec moment{.tv_sec = moment_ns / 1'000'000'000, .tv_nsec = moment_ns % 1'000'000'000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, nullptr) == EINTR) {}
-}
-
 // The f that -1 stands for, as the library says: "UCFT_F=1 (default)".
 int default_f(const Context& context, int rank_count) {
   std::string text(ucft_settings(context.get(), nullptr, 0), '\0');
@@ -52,46 +46,6 @@ int default_f(const Context& context, int rank_count) {
   const int f = at == std::string::npos ? 1 : std::atoi(text.c_str() + at + 7);
   return std::min(f, rank_count - 1);
 }
-
-// A status that no planned death explains. The others take this rank's end as a failure and go on.
-[[noreturn]] void give_up(int rank, const std::string& what, ucft_status_t status) {
-  fmt::print(stderr, "ucft_perftest: rank {}: {}: {}: {}\n", rank, what, ucft_status_name(status), ucft_last_error());
-  std::fflush(nullptr);
-  std::_Exit(1);
-}
-
-// ---- the operations between those that are measured --------------------------------------------------------------
-
-class Aside {
- public:
-  Aside(Communicator& world, int f, std::size_t planned_deaths) : world_(world) {
-    options_.f = std::min(std::max(f, static_cast<int>(planned_deaths)), world.size() - 1);
-  }
-
-  Result barrier() {
-    return until_decided("the barrier between iterations", [&] { return world_.barrier(options_); });
-  }
-  template <class T>
-  Result allreduce(std::vector<T>& values, ucft_op_t op) {
-    return until_decided("the allreduce of statistics", [&] { return world_.allreduce(values, op, options_); });
-  }
-
- private:
-  // All survivors agree that there were too many failures. So they agree on the repetition, which goes without the
-  // ranks that failed.
-  template <class Operation>
-  Result until_decided(const char* what, Operation operation) {
-    Result result = operation();
-    for (int attempt = 1; attempt < world_.size() && result.status == UCFT_ERR_TOO_MANY_FAILURES; ++attempt) {
-      result = operation();
-    }
-    if (!result.ok()) give_up(world_.rank(), what, result.status);
-    return result;
-  }
-
-  Communicator& world_;
-  Options options_;
-};
 
 // ---- the measurement ---------------------------------------------------------------------------------------------
 
@@ -518,6 +472,12 @@ void note_proof(const ucft_failure_t* failure, void* arg) {
 
 int run(const Arguments& arguments) {
   if (!arguments.tune.empty()) return tune_and_write(arguments);
+  if (arguments.respawns > 0 && !takes_newcomers()) {
+    if (is_first_process())
+      fmt::print(stderr, "ucft_perftest: --respawn: this job takes no newcomers: start it by ucft_run --respawn {}\n",
+                 arguments.respawns * static_cast<std::int64_t>(arguments.deaths.size()));
+    return exit_usage;
+  }
   if (arguments.gossip && !arguments.gossip->faults.empty())
     setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
   ContextOptions options;
@@ -525,7 +485,7 @@ int run(const Arguments& arguments) {
   options.failure_callback = note_proof;
   options.failure_callback_arg = &first_proof_ns;
   Context context(options);
-  Communicator world(context);
+  Communicator world = arguments.respawns > 0 ? Communicator::join(context) : Communicator(context);
   if (!arguments.calibrate.empty()) return calibrate_and_print(world, arguments);
   if (const std::string problem = problem_with(arguments, world.size()); !problem.empty()) {
     if (world.rank() == 0) fmt::print(stderr, "ucft_perftest: {}\n", problem);
@@ -534,6 +494,7 @@ int run(const Arguments& arguments) {
   const Disturbed disturbed(arguments.disturbances, world.rank(), world.size());
   if (arguments.gossip) return run_gossip(world, arguments);
   const int f = arguments.options.f >= 0 ? arguments.options.f : default_f(context, world.size());
+  if (arguments.respawns > 0) return run_respawns(world, arguments, f);
   return with_element_type(arguments.dtype, [&](auto element) {
     return Perftest<decltype(element)>(context, world, arguments, f, first_proof_ns).run() == 0 ? 0 : 1;
   });
