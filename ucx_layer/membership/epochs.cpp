@@ -13,6 +13,7 @@
 #include "collectives/renewal/renewal_vote.hpp"
 #include "timeout_detector/signals_blocked.hpp"
 #include "ucx_layer/membership/join_environment.hpp"
+#include "ucx_layer/transport/ucx.hpp"
 
 namespace ucft::detail {
 
@@ -60,6 +61,7 @@ ucft_status_t Epochs::open(const ucft_context_params_t* params, std::string& err
   if (!read_settings(&params_, settings, error) || !read_secret(secret_, error)) return UCFT_ERR_INVALID_PARAM;
   warns_ = settings.says(LogLevel::warn);
   informs_ = settings.says(LogLevel::info);
+  Ucx::expect_more();
   agent_ = std::make_unique<Agent>(*this, secret_);
   if (is_newcomer()) {
     std::vector<ListenerName> members = listeners_in(variable("UCFT_JOIN"), error);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "collectives/core/sometimes.hpp"
 #include "ucx_layer/transport/paths/shared.hpp"
 #include "ucx_layer/transport/rdma_ports.hpp"
 #include "ucx_layer/transport/ucx_log.hpp"
@@ -211,7 +212,7 @@ void Ucx::destroy_worker() {
 }
 
 namespace {
-std::atomic<bool> is_a_worker_left{false};
+std::atomic<bool> is_a_worker_left{false}, has_more_to_come{false};
 std::mutex abandoning;
 std::vector<std::pair<ucp_context_h, ucp_worker_h>>& abandoned() {
   static auto& all = *new std::vector<std::pair<ucp_context_h, ucp_worker_h>>;
@@ -224,11 +225,21 @@ void Ucx::give_up() {
   is_a_worker_left.store(true, std::memory_order_relaxed);
 }
 
+// An assertion fails while endpoints are destroyed. From then on the worker's lock is held, so that no thread of UCX's
+// looks at what is left.
 void Ucx::abandon() {
+  if (has_more_to_come.load(std::memory_order_relaxed) && !has_given_up_) {
+    const AbortsKept kept;
+    if (AbortsKept::run([this] { destroy_worker(); })) return;
+    UCFT_SOMETIMES("UCX has aborted in the end of a worker");
+    has_given_up_ = true;
+  }
   is_a_worker_left.store(true, std::memory_order_relaxed);
   const std::lock_guard lock(abandoning);
   abandoned().emplace_back(std::exchange(context_, nullptr), std::exchange(worker_, nullptr));
 }
+
+void Ucx::expect_more() { has_more_to_come.store(true, std::memory_order_relaxed); }
 
 bool Ucx::has_left_a_worker() { return is_a_worker_left.load(std::memory_order_relaxed); }
 

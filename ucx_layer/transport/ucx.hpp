@@ -76,8 +76,10 @@ class Ucx {
   void destroy_worker();
   // Leaves worker and context to the end of the process, and what is on its way: nothing of that is looked at. For one
   // that has given up, and for a worker that may still have to answer a peer that began to connect and died. UCX 1.13
-  // with assertions ends a process that destroys such a worker ("got REP message").
+  // with assertions ends a process that destroys such a worker ("got REP message"). After expect_more() it is destroyed
+  // all the same, with aborts kept, and left only if UCX aborts: else each start that fails costs descriptors.
   void abandon();
+  static void expect_more();        // this process will start contexts again and again
   static bool has_left_a_worker();  // in this process: abandoned, or given up
 
  private:
