@@ -2,7 +2,8 @@
 //
 //   ucft_run -n 8 --no-tag --respawn 100 --kill 3@500ms --kill 0@1s elastic 20000
 //
-// Arguments: how many iterations; how many between two renewals (20); a file: the loop ends once it is there.
+// Arguments: how many iterations; how many between two renewals (20); a file: the loop ends once it is there; how many
+// ranks the job may grow to (0: it doesn't grow).
 //
 // Each rank's state is the number of the iteration and the sum of all results. A newcomer gets both by a broadcast of
 // the lowest rank that has them. All that is here beyond that checks every result, and tells what has happened.
@@ -67,6 +68,7 @@ int main(int argument_count, char** arguments) try {
   const std::int64_t iterations = argument_count > 1 ? std::atoll(arguments[1]) : 20000;
   const std::int64_t renew_each = argument_count > 2 ? std::atoll(arguments[2]) : 20;
   const char* const stop_file = argument_count > 3 ? arguments[3] : nullptr;
+  const std::int32_t grow_to = argument_count > 4 ? std::atoi(arguments[4]) : 0;
 
   ucft::Context context;
   ucft::Communicator world = ucft::Communicator::join(context);
@@ -91,7 +93,7 @@ int main(int argument_count, char** arguments) try {
     ++state.iteration;
     if (values[1] > 0) break;  // all have seen that in the same iteration
     if (state.iteration % renew_each != 0) continue;
-    world = world.renew();
+    world = world.renew(-1, {}, grow_to);
     if (world.newcomers().empty()) continue;
     ++renewals;
     share(world, state);

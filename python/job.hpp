@@ -195,7 +195,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Communicator> dup();
   std::shared_ptr<Communicator> split(std::optional<std::int32_t> colour, std::int32_t key);
   // From here on this one is closed when it is dropped: a program that renews often drops as many.
-  std::shared_ptr<Communicator> renew(std::int32_t newcomers, double timeout_s);
+  std::shared_ptr<Communicator> renew(std::int32_t newcomers, double timeout_s, std::int32_t grow_to);
   py::tuple newcomers() const;
   py::object share_state(py::object state, std::uint64_t version);
   void close();

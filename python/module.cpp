@@ -361,17 +361,19 @@ void bind_classes(py::module_& m) {
            "is returned.")
       .def(
           "renew",
-          [](const std::shared_ptr<Communicator>& self, std::int32_t newcomers, double timeout) {
-            const py::object renewed = py::cast(self->renew(newcomers, timeout)), context = py::cast(self->context());
+          [](const std::shared_ptr<Communicator>& self, std::int32_t newcomers, double timeout, std::int32_t grow_to) {
+            const py::object renewed = py::cast(self->renew(newcomers, timeout, grow_to));
+            const py::object context = py::cast(self->context());
             if (py::getattr(context, "_world", py::none()).is(py::cast(self))) py::setattr(context, "_world", renewed);
             py::detail::keep_alive_impl(renewed, context);
             return renewed;
           },
-          py::arg("newcomers") = -1, py::arg("timeout") = 0.0,
+          py::arg("newcomers") = -1, py::arg("timeout") = 0.0, py::arg("grow_to") = 0,
           "Collective over the survivors. A communicator of the same seats, with newcomers in those of ranks that have "
           "failed or\nleft.\n\n"
           "newcomers: how many are waited for, for timeout seconds; -1: one for each free seat. Then those that are "
           "ready are taken.\n"
+          "grow_to: newcomers that find no seat free sit behind the last rank, up to so many ranks.\n"
           "context.world is the renewed one from then on, if it was this one. This one is closed when it is dropped. "
           "If Ctrl-C\nends the wait, the renewal goes on; the next renew() returns it. Until then this rank can do "
           "nothing else: ThreadError.\n"

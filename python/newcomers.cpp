@@ -61,10 +61,11 @@ Communicator::~Communicator() {
   without_gil([this] { return ucft_comm_destroy(handle_); });
 }
 
-std::shared_ptr<Communicator> Communicator::renew(std::int32_t newcomers, double timeout_s) {
+std::shared_ptr<Communicator> Communicator::renew(std::int32_t newcomers, double timeout_s, std::int32_t grow_to) {
   require(timeout_s >= 0, "timeout: seconds, from 0");
   ucft_renew_options_t options = UCFT_RENEW_OPTIONS_INIT;
   options.newcomers = newcomers;
+  options.grow_to = grow_to;
   options.timeout_us = static_cast<std::uint64_t>(std::min(timeout_s, 1e9) * 1e6);
   context_->make_room(handle_);
   std::shared_ptr<Renewal> renewal = std::exchange(renewal_, nullptr);

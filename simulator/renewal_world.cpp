@@ -115,7 +115,7 @@ bool RenewalWorld::looks(int process) const {
   if (here.time_is_over || !waits_for_newcomers(plan_->wanted, has_free(current(process)))) return true;
   KnownEpochs known = here.known;
   if (!known.drop_broken(broken_ones(process)).empty()) return true;
-  return known.choose(plan_->wanted,
+  return known.choose(plan_->wanted, plan_->seats,
                       [&](const CandidateEpoch& each) { return has_free(static_cast<int>(each.start)); }) != 0;
 }
 
@@ -351,8 +351,9 @@ void RenewalWorld::look(int process) {
   const auto has_free = [&](int in) { return here.gone[static_cast<std::size_t>(in)] != 0; };
   const bool is_over = here.time_is_over || !waits_for_newcomers(plan_->wanted, has_free(base));
   leave(process, here.known.drop_broken(broken_ones(process)));
-  const std::uint32_t chosen = here.known.choose(
-      is_over ? 1 : plan_->wanted, [&](const CandidateEpoch& each) { return has_free(static_cast<int>(each.start)); });
+  const std::uint32_t chosen =
+      here.known.choose(is_over ? 1 : plan_->wanted, plan_->seats,
+                        [&](const CandidateEpoch& each) { return has_free(static_cast<int>(each.start)); });
   if (chosen == 0 && !is_over) return;
   Epoch& in = epoch(base);
   if (static_cast<std::size_t>(here.vote) == in.votes.size()) {

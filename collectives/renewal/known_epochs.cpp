@@ -25,7 +25,7 @@ bool is_broken(const std::vector<std::int32_t>& newcomers, const std::vector<boo
                const std::vector<bool>& gone_from_candidate) {
   for (std::size_t rank = 0; rank < gone_from_candidate.size(); ++rank) {
     const bool is_new = std::ranges::find(newcomers, static_cast<std::int32_t>(rank)) != newcomers.end();
-    const bool may_be_in_it = is_new || !gone_from_base[rank];
+    const bool may_be_in_it = is_new || (rank < gone_from_base.size() && !gone_from_base[rank]);
     if (may_be_in_it == gone_from_candidate[rank]) return true;
   }
   return false;
@@ -65,7 +65,7 @@ KnownEpochs::Started KnownEpochs::on_start_over(std::uint32_t epoch) {
     return {};  // its newcomers may be members
   Started started{.is_kept = true};
   if (is_member()) started.left = leave([this](const CandidateEpoch& each) { return each.epoch != voted_; });
-  candidates_.push_back({offer.start, epoch, newcomers_of(offer)});
+  candidates_.push_back({offer.start, epoch, newcomers_of(offer), static_cast<std::int32_t>(offer.seats.size())});
   return started;
 }
 
@@ -85,12 +85,13 @@ EpochState KnownEpochs::state_of(std::uint64_t start, const IsBroken& is_broken)
 
 KnownEpochs::Starts KnownEpochs::drop_broken(const IsBroken& is_broken) { return leave(is_broken); }
 
-std::uint32_t KnownEpochs::choose(std::int32_t newcomers,
+std::uint32_t KnownEpochs::choose(std::int32_t newcomers, std::int32_t most_seats,
                                   const std::function<bool(const CandidateEpoch&)>& has_free_seat) {
   if (candidates_.empty()) return 0;
   const CandidateEpoch& last = candidates_.back();
+  if (last.seats > most_seats) return 0;
   const bool has_enough = newcomers >= 0 && static_cast<std::size_t>(newcomers) <= last.newcomers.size();
-  if (!has_enough && has_free_seat(last)) return 0;
+  if (!has_enough && (last.seats < most_seats || has_free_seat(last))) return 0;
   return voted_ = last.epoch;
 }
 

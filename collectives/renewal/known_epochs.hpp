@@ -34,12 +34,13 @@ struct CandidateEpoch {
   std::uint64_t start = 0;
   std::uint32_t epoch = 0;  // its number, which no other has; never 0
   std::vector<std::int32_t> newcomers{};
+  std::int32_t seats = 0;  // how many it has
 };
 
 enum class EpochState : std::uint8_t { none, starting, ready, broken, adopted };
 
 // Not all that live in `base` are in the candidate any more, or one of its newcomers is not: it can't be agreed on, or
-// has nobody new. Each by rank: whether it is gone, as this process knows it there.
+// has nobody new. Each by rank: whether it is gone, as this process knows it there. The base may have fewer ranks.
 bool is_broken(const std::vector<std::int32_t>& newcomers, const std::vector<bool>& gone_from_base,
                const std::vector<bool>& gone_from_candidate);
 
@@ -75,8 +76,10 @@ class KnownEpochs {
 
   // Before a vote: the broken ones, which are no candidates from here on.
   Starts drop_broken(const IsBroken& is_broken);
-  // The latest, if it has so many newcomers (-1: in all free seats), or its seats are taken: it is voted for. Else 0.
-  std::uint32_t choose(std::int32_t newcomers, const std::function<bool(const CandidateEpoch&)>& has_free_seat);
+  // The latest, if it has so many newcomers (-1: in all free seats), or its seats are taken and no more may be added:
+  // it is voted for. Else 0. So it is if it has more than most_seats.
+  std::uint32_t choose(std::int32_t newcomers, std::int32_t most_seats,
+                       const std::function<bool(const CandidateEpoch&)>& has_free_seat);
   // No epoch was agreed on: all candidates but the latest are left.
   Starts after_vote();
   // The survivors have agreed on it. None: it is not there. It counts as adopted from here on, though this process has

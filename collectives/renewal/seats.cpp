@@ -3,7 +3,7 @@
 namespace ucft::detail {
 
 std::vector<std::int32_t> seats_for(const std::vector<Applicant>& applicants, const std::vector<bool>& is_free,
-                                    const std::vector<std::string>& hosts) {
+                                    const std::vector<std::string>& hosts, std::int32_t most_seats) {
   std::vector<bool> free = is_free;
   std::vector<std::int32_t> seats(applicants.size(), -1);
   const auto seat_all = [&](const auto& suits) {
@@ -17,6 +17,9 @@ std::vector<std::int32_t> seats_for(const std::vector<Applicant>& applicants, co
   seat_all([](const Applicant& who, std::size_t seat) { return who.wanted == static_cast<std::int32_t>(seat); });
   seat_all([&](const Applicant& who, std::size_t seat) { return who.host == hosts[seat]; });
   seat_all([](const Applicant&, std::size_t) { return true; });
+  auto next = static_cast<std::int32_t>(is_free.size());
+  for (std::int32_t& seat : seats)
+    if (seat < 0 && next < most_seats) seat = next++;
   return seats;
 }
 

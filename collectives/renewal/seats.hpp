@@ -15,8 +15,9 @@ struct Applicant {
 };
 
 // For each applicant its seat; -1: none is free. hosts: of each seat, the name of the host of its last rank. An
-// applicant gets the free seat that it wants, else one of its host, else the lowest.
+// applicant gets the free seat that it wants, else one of its host, else the lowest. Those for whom none is left get
+// new seats behind the last, as long as there are fewer than most_seats.
 std::vector<std::int32_t> seats_for(const std::vector<Applicant>& applicants, const std::vector<bool>& is_free,
-                                    const std::vector<std::string>& hosts);
+                                    const std::vector<std::string>& hosts, std::int32_t most_seats);
 
 }  // namespace ucft::detail

@@ -73,9 +73,13 @@ Sponsor::Step Sponsor::look_at_start(const EpochMembers& members, EpochState sta
       return {};
     case EpochState::ready: break;
   }
-  const bool has_seat = lacks_survivor || std::ranges::count(led_->seats, Seat::absent) > 0;
+  const auto seats = static_cast<std::int32_t>(led_->seats.size());
+  const bool has_seat =
+      lacks_survivor || std::ranges::count(led_->seats, Seat::absent) > 0 || seats < members.most_seats;
   const bool has_more = has_seat && static_cast<std::size_t>(waiting()) > led_->seat_of.size();
   if ((led_->has_lost || has_more) && UCFT_SOMETIMES("an epoch begins anew for other newcomers")) return give_up(false);
+  const bool is_too_large = seats > std::max(members.most_seats, static_cast<std::int32_t>(members.lives.size()));
+  if (is_too_large && UCFT_SOMETIMES("an epoch has more seats than are asked for")) return give_up(false);
   return {};
 }
 
@@ -108,11 +112,14 @@ Sponsor::Step Sponsor::look_for_start(const EpochMembers& members) {
   }
   std::vector<bool> free = members.lives;
   free.flip();
-  const std::vector<std::int32_t> seats = seats_for(applicants, free, members.hosts);
+  const std::vector<std::int32_t> seats = seats_for(applicants, free, members.hosts, members.most_seats);
   for (const bool lives : members.lives) step.seats.push_back(lives ? Seat::survivor : Seat::absent);
   for (std::size_t i = 0; i < seats.size(); ++i) {
     if (seats[i] < 0) continue;
-    step.seats[static_cast<std::size_t>(seats[i])] = Seat::newcomer;
+    const auto seat = static_cast<std::size_t>(seats[i]);
+    if (seat >= step.seats.size() && UCFT_SOMETIMES("an epoch has more seats than the last"))
+      step.seats.resize(seat + 1, Seat::newcomer);
+    step.seats[seat] = Seat::newcomer;
     step.seat_of[connections[i]] = seats[i];
   }
   if (!step.seat_of.empty()) step.kind = Step::Kind::begin;  // else no seat is free

@@ -24,6 +24,7 @@ struct EpochMembers {
   std::int32_t me = -1;              // -1: it has not joined
   std::vector<bool> lives{};         // by rank
   std::vector<std::string> hosts{};  // by rank: names
+  std::int32_t most_seats = 0;       // that the next epoch may have
   std::int32_t lowest() const;       // that lives
 };
 

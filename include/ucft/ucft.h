@@ -302,17 +302,22 @@ UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_
  * ucft_comm_join. Survivors and newcomers connect with each other in the background. Survivors then call
  * ucft_comm_renew, when it suits them. See docs/failure_model.md, "Newcomers". */
 
-/* Options of ucft_comm_renew. `newcomers` must be the same on all ranks; of the time limits the shortest counts. */
+/* Options of ucft_comm_renew. `newcomers` and `grow_to` must be the same on all ranks; of the time limits the shortest
+ * counts. */
 typedef struct {
   size_t struct_size;
-  int32_t newcomers;   /* how many are waited for; -1: one for each free seat */
+  int32_t newcomers;   /* how many are waited for; -1: one for each free seat, up to grow_to */
   uint64_t timeout_us; /* for so long; then those that are ready are taken. 0: those that are ready now */
+  int32_t grow_to; /* newcomers that find no seat free sit behind the last rank, up to so many ranks. 0: they wait */
 } ucft_renew_options_t;
 #define UCFT_RENEW_OPTIONS_INIT \
-  { sizeof(ucft_renew_options_t), -1, 0 }
+  { sizeof(ucft_renew_options_t), -1, 0, 0 }
 
 /* A communicator of as many seats as comm has: each survivor keeps its rank, and newcomers that are ready have the
- * seats of ranks that have failed or left. Seats that nobody has taken stay empty, as ranks that have failed.
+ * seats of ranks that have failed or left. Seats that nobody has taken stay empty, as ranks that have failed. Only with
+ * `grow_to` there may be more seats. A job is never smaller than before.
+ * The first call that asks for more seats begins to connect with those that wait for one; they may be ready in a later
+ * call only (a few ms on one host), if this one has no time limit.
  * Collective over the survivors, which agree on the newcomers. If nobody is ready it has comm's members.
  * comm: of all ranks of its context, and of the latest epoch: comm itself must not have been renewed with newcomers. It
  * goes on as it was, without newcomers: destroy it when it is not needed any more. From here on `context` of the other

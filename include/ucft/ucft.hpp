@@ -587,10 +587,12 @@ class Communicator {
   }
 
   // Collective over the survivors. The same seats, with newcomers in those of ranks that have failed or left, if any
-  // are ready: waits for so many (-1: for all free seats), as long as `timeout`. Throws Error.
-  Communicator renew(std::int32_t newcomers = -1, std::chrono::microseconds timeout = {}) {
+  // are ready: waits for so many (-1: for all free seats), as long as `timeout`. Newcomers that find no seat free sit
+  // behind the last rank, up to `grow_to` ranks. Throws Error.
+  Communicator renew(std::int32_t newcomers = -1, std::chrono::microseconds timeout = {}, std::int32_t grow_to = 0) {
     ucft_renew_options_t options = UCFT_RENEW_OPTIONS_INIT;
     options.newcomers = newcomers;
+    options.grow_to = grow_to;
     options.timeout_us = static_cast<std::uint64_t>(timeout.count());
     ucft_comm_h handle = UCFT_COMM_NULL;
     internal::throw_unless_ok(ucft_comm_renew(get(), &options, &handle));

@@ -64,7 +64,7 @@ class NewcomersJob::Rank {
       self_.has_state = true;
       return true;
     }
-    const Ranks newcomers = newcomers_of(world_);
+    const Ranks newcomers = newcomers_of(world_, size_);
     job_.note("{} has joined as rank {}, newcomers {}", self_.number, me_, newcomers);
     if (!contains(newcomers, me_))
       job_.add("join", fmt::format("process {} is rank {} and no newcomer", self_.number, me_));
@@ -105,8 +105,8 @@ class NewcomersJob::Rank {
     return false;
   }
 
-  Ranks newcomers_of(ucft_comm_h comm) {
-    Ranks ranks(at(size_));
+  static Ranks newcomers_of(ucft_comm_h comm, std::int32_t size) {
+    Ranks ranks(at(size));
     auto count = static_cast<std::int32_t>(ranks.size());
     ucft_comm_newcomers(comm, ranks.data(), &count);
     ranks.resize(at(count));
@@ -194,12 +194,13 @@ class NewcomersJob::Rank {
       throw Out();
     }
     const bool keeps = below(2) == 0;
-    if (renews) renew(newcomers, timeout_us, keeps, below(3) == 0);
+    const bool grows = job_.plan_.grow_to > 0 && below(4) != 0;
+    if (renews) renew(newcomers, timeout_us, grows, keeps, below(3) == 0);
     if (below(4) == 0) close_old();
     if (below(8) == 0 && lent_ != nullptr) give_back();
   }
 
-  // False: no seat is empty, or nobody comes.
+  // False: nobody may come, or nobody comes.
   bool take_last_round() {
     if (state_.step >= job_.plan_.steps + last_rounds) {
       for (const Member& each : job_.members_) {
@@ -213,9 +214,10 @@ class NewcomersJob::Rank {
     }
     std::uint64_t flags = job_.somebody_comes() ? 0 : 1;
     const Ranks missing = agree(&flags);
-    if (missing.empty() || flags == 1) return false;
+    const bool has_room = !missing.empty() || size_ < job_.plan_.grow_to;
+    if (!has_room || flags == 1) return false;
     ++state_.step;
-    renew(-1, static_cast<std::uint64_t>(last_round / microsecond));
+    renew(-1, static_cast<std::uint64_t>(last_round / microsecond), true);
     return true;
   }
 
@@ -232,8 +234,9 @@ class NewcomersJob::Rank {
       bad("free", status);
   }
 
-  void renew(std::int32_t newcomers, std::uint64_t timeout_us, bool keeps = false, bool calls_old = false) {
+  void renew(std::int32_t newcomers, std::uint64_t timeout_us, bool grows, bool keeps = false, bool calls_old = false) {
     ucft_renew_options_t options = UCFT_RENEW_OPTIONS_INIT;
+    if (grows) options.grow_to = job_.plan_.grow_to;
     options.newcomers = newcomers;
     options.timeout_us = timeout_us;
     ucft_comm_h renewed = UCFT_COMM_NULL;
@@ -245,14 +248,17 @@ class NewcomersJob::Rank {
     std::int32_t rank = -1, size = 0;
     ucft_comm_rank(renewed, &rank);
     ucft_comm_size(renewed, &size);
-    if (rank != me_ || size != size_)
+    if (rank != me_ || size < size_ || size > std::max(size_, options.grow_to))
       job_.add("renew",
                fmt::format("process {} was rank {} of {} and is {} of {}", self_.number, me_, size_, rank, size));
-    const Ranks found = newcomers_of(renewed);
+    const Ranks found = newcomers_of(renewed, size);
     ends(fmt::format("{}", found));
     Record*& made = job_.renewed_[key];
     if (made == nullptr) {
       made = &job_.records_.emplace_back(Record{static_cast<int>(job_.records_.size()), found, {}, record_->members});
+      made->members.resize(at(size));
+      for (std::int32_t each = size_; each < size; ++each)
+        if (!contains(found, each)) job_.add("renew", fmt::format("rank {} is new and no newcomer's", each));
       for (const std::int32_t each : found) {
         Member*& place = made->members[at(each)];
         if (place != nullptr && place->process->life == Life::lives && !place->leaves && !place->may_be_out)
@@ -262,13 +268,14 @@ class NewcomersJob::Rank {
       }
       job_.note("record {}: {} renewed by {}, newcomers {}", made->number, key.first, self_.number, found);
     }
-    if (made->newcomers != found)
+    if (made->newcomers != found || made->members.size() != at(size))
       job_.add("renew",
                fmt::format("process {} has the newcomers {}, others {}", self_.number, found, made->newcomers));
     if (contains(found, me_)) job_.add("renew", fmt::format("process {} is a newcomer itself", self_.number));
     for (const Member* const each : made->replaced)  // of the time before a newcomer hears nothing
       if (each->killed_at > self_.joined_at) to_be_reported_.push_back(each);
     if (calls_old) barrier();  // it goes on as it was
+    size_ = size;
     record_ = made;
     state_.record = made->number;
     calls_ = 0;

@@ -47,7 +47,7 @@ struct Record {
 struct Member {
   int number = 0;
   Process* process = nullptr;
-  int wanted = -1;  // the seat
+  int wanted = -1;  // the seat; -1: any
   bool is_newcomer = false;
   std::string address;  // empty: not known yet
   Time began_at = 0, joined_at = -1, killed_at = -1;
@@ -117,11 +117,11 @@ class NewcomersJob {
     environment["UCFT_JOB_SECRET"] = secret_;
     if (is_newcomer) {
       environment["UCFT_JOIN"] = addresses();
-      if (plan_.seed % 5 != 0) environment["UCFT_RANK"] = std::to_string(seat);
+      if (plan_.seed % 5 != 0 && seat >= 0) environment["UCFT_RANK"] = std::to_string(seat);
     } else {
       oob_[at(seat)] = {&gathering_, seat};
     }
-    seats_[at(seat)] = &made;
+    if (seat >= 0) seats_[at(seat)] = &made;
     made.process->at_end.push_back([this, &made] { on_end(made); });
     return &made;
   }
@@ -160,17 +160,20 @@ class NewcomersJob {
 
   void respawn(const JobPlan::Respawn& how, int seat, int host) {
     --pending_;
-    if (addresses().empty()) return;
     for (int tries = 0; (!kernel_.has_power(host) || how.elsewhere) && tries < 8; ++tries) {
       host = static_cast<int>(kernel_.below(at(plan_.hosts.back()) + 1));
       if (kernel_.has_power(host)) break;
     }
-    if (!kernel_.has_power(host)) return;
+    come(seat, host, how.killed_after);
+  }
+
+  void come(int seat, int host, Time killed_after) {
+    if (addresses().empty() || !kernel_.has_power(host)) return;
     Member* const made = start(seat, host, true, 0);
     note("{} starts, for the seat {}, on host {}", made->number, seat, host);
     disturbed_.push_back({kernel_.now(), kernel_.now()});
-    if (how.killed_after >= 0)
-      kernel_.at(kernel_.now() + how.killed_after, [this, made] {
+    if (killed_after >= 0)
+      kernel_.at(kernel_.now() + killed_after, [this, made] {
         if (made->process->life == Life::lives) kill(*made);
       });
   }
@@ -231,7 +234,15 @@ class NewcomersJob {
   // ---- faults -------------------------------------------------------------------------------------------------------
 
   void has_begun() {
-    if (++begun_ == plan_.ranks()) expect_faults(After::all_have_begun);
+    if (++begun_ != plan_.ranks()) return;
+    expect_faults(After::all_have_begun);
+    for (const JobPlan::Join& each : plan_.joins) {
+      ++pending_;
+      kernel_.at(kernel_.now() + each.after, [this, &each] {
+        --pending_;
+        come(-1, each.host, each.killed_after);
+      });
+    }
   }
   void expect_faults(After what) {
     for (const PlannedFault& fault : plan_.faults)

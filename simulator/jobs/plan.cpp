@@ -123,6 +123,12 @@ JobPlan plan_with_newcomers(std::uint64_t seed) {
     plan.respawns.push_back({draw.one_in(2) ? 0 : draw.within(draw.magnitude(10 * microsecond, 200 * millisecond)),
                              draw.one_in(3) ? draw.within(draw.magnitude(10 * microsecond, 300 * millisecond)) : -1,
                              draw.one_in(4)});
+  if (!draw.one_in(3)) return plan;
+  plan.grow_to = plan.ranks() + 1 + static_cast<int>(draw.below(3));
+  for (std::uint64_t joins = 1 + draw.below(4); joins > 0; --joins)
+    plan.joins.push_back({draw.within(draw.magnitude(10 * microsecond, 300 * millisecond)),
+                          draw.one_in(4) ? draw.within(draw.magnitude(10 * microsecond, 300 * millisecond)) : -1,
+                          static_cast<int>(draw.below(static_cast<std::uint64_t>(hosts)))});
   return plan;
 }
 
@@ -224,9 +230,14 @@ std::string described(const JobPlan& plan) {
   if (plan.has_newcomers)
     text += fmt::format("  with newcomers; communicators are renewed each {} steps{}\n", plan.renews_each,
                         plan.some_leave ? "; ranks leave early" : "");
+  if (plan.grow_to > 0) text += fmt::format("  it may grow to {} ranks\n", plan.grow_to);
   for (const JobPlan::Respawn& each : plan.respawns)
     text += fmt::format(
         "  a newcomer starts {} us after an end{}{}\n", each.after / microsecond, each.elsewhere ? " on any host" : "",
+        each.killed_after < 0 ? "" : fmt::format(", and is killed after {} us", each.killed_after / microsecond));
+  for (const JobPlan::Join& each : plan.joins)
+    text += fmt::format(
+        "  a newcomer starts on host {} {} us after all have begun{}\n", each.host, each.after / microsecond,
         each.killed_after < 0 ? "" : fmt::format(", and is killed after {} us", each.killed_after / microsecond));
   for (const PlannedFault& each : plan.faults) text += "  " + words_of(each) + "\n";
   return text;

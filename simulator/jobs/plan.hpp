@@ -66,6 +66,13 @@ struct JobPlan {
   bool has_newcomers = false, some_leave = false;
   std::uint64_t renews_each = 1;  // steps, on average
   std::vector<Respawn> respawns;  // in the order in which ranks end
+  std::int32_t grow_to = 0;       // ranks; 0: it doesn't grow
+  struct Join {                   // a process for which no seat is free, or any
+    Time after;                   // all have begun
+    Time killed_after;            // its start; -1: it is not
+    int host;
+  };
+  std::vector<Join> joins;
 
   int ranks() const { return static_cast<int>(hosts.size()); }
 };

@@ -102,7 +102,7 @@ TEST(KnownEpochs, AnEpochCountsFromTheVoteOn) {
   ASSERT_EQ(known.on_invited(offer_of(7, 1)), KnownEpochs::Invited::begins);
   ASSERT_TRUE(known.on_start_over(2).is_kept);
   EXPECT_EQ(known.state_of(7, is_whole), EpochState::ready);
-  ASSERT_EQ(known.choose(-1, is_whole), 2u);
+  ASSERT_EQ(known.choose(-1, 2, is_whole), 2u);
   const auto adopted = known.adopt(2);
   ASSERT_TRUE(adopted);
   EXPECT_EQ(known.state_of(7, is_whole), EpochState::adopted);
@@ -115,11 +115,30 @@ TEST(KnownEpochs, TheOneThatWasVotedForStaysWhenAnotherHasStarted) {
   KnownEpochs known = KnownEpochs::of_member(1);
   known.on_invited(offer_of(7, 1));
   known.on_start_over(2);
-  ASSERT_EQ(known.choose(-1, is_whole), 2u);
+  ASSERT_EQ(known.choose(-1, 2, is_whole), 2u);
   known.on_invited(offer_of(8, 1));
   EXPECT_TRUE(known.on_start_over(3).left.empty());
   EXPECT_EQ(known.after_vote(), KnownEpochs::Starts{7});
-  EXPECT_EQ(known.choose(-1, is_whole), 3u);
+  EXPECT_EQ(known.choose(-1, 2, is_whole), 3u);
+}
+
+TEST(KnownEpochs, AnEpochWithNewSeatsIsChosenIfSoManyAreAskedFor) {
+  KnownEpochs known = KnownEpochs::of_member(1);
+  EpochOffer grown = offer_of(7, 1);
+  grown.seats.push_back(Seat::newcomer);
+  known.on_invited(grown);
+  known.on_start_over(2);
+  EXPECT_EQ(known.choose(1, 2, is_whole), 0u);   // they ask for two ranks, and it has three
+  EXPECT_EQ(known.choose(-1, 4, is_whole), 0u);  // one more may come
+  EXPECT_EQ(known.choose(3, 4, is_whole), 0u);   // it has two newcomers
+  EXPECT_EQ(known.choose(2, 4, is_whole), 2u);
+  EXPECT_EQ(known.choose(-1, 3, is_whole), 2u);
+}
+
+TEST(KnownEpochs, ARankBehindTheLastOfTheBaseIsInNeitherOrANewcomer) {
+  EXPECT_FALSE(is_broken({2}, {false, false}, {false, false, false}));
+  EXPECT_TRUE(is_broken({2}, {false, false}, {false, false, true}));
+  EXPECT_TRUE(is_broken({}, {false, false}, {false, false, false}));
 }
 
 // Found by the explorer: a sponsor gives a start up, for a death or for more newcomers, and the survivors agree on its
@@ -157,6 +176,26 @@ TEST(Sponsors, ADeathAfterAStartMakesRoomForAnotherNewcomer) {
   members.lives[1] = false;
   EXPECT_EQ(sponsor.look(members, state_of).kind, Sponsor::Step::Kind::give_up);
   EXPECT_EQ(sponsor.look(members, state_of).seat_of, (std::map<int, std::int32_t>{{10, 1}, {11, 2}}));
+}
+
+TEST(Sponsors, AStartHasNewSeatsIfTheyAreAskedForAndAsLongAsTheyAre) {
+  EpochMembers members{0, {true, true}, {"a", "a"}};
+  const auto state_of = [](std::uint64_t) { return EpochState::ready; };
+  Sponsor sponsor;
+  sponsor.accept(10, {}, {});
+  sponsor.accept(11, {}, {});
+  EXPECT_EQ(sponsor.look(members, state_of).kind, Sponsor::Step::Kind::nothing);
+  members.most_seats = 3;
+  const Sponsor::Step step = sponsor.look(members, state_of);
+  EXPECT_EQ(step.seats, (std::vector<Seat>{Seat::survivor, Seat::survivor, Seat::newcomer}));
+  EXPECT_EQ(step.seat_of, (std::map<int, std::int32_t>{{10, 2}}));
+  sponsor.begun(1, step);
+  EXPECT_EQ(sponsor.look(members, state_of).kind, Sponsor::Step::Kind::nothing);
+  members.most_seats = 4;
+  EXPECT_EQ(sponsor.look(members, state_of).kind, Sponsor::Step::Kind::give_up);  // for both of them
+  sponsor.begun(2, sponsor.look(members, state_of));
+  members.most_seats = 3;
+  EXPECT_EQ(sponsor.look(members, state_of).kind, Sponsor::Step::Kind::give_up);
 }
 
 // A newcomer whose sponsor died may be in an epoch that counts, and not know it yet.

@@ -25,31 +25,37 @@ using namespace std::chrono_literals;
 // ---- seats ----
 
 TEST(Seats, ANewcomerHasTheSeatThatItWants) {
-  EXPECT_EQ(seats_for({{2, "a"}}, {false, true, true, false}, {"a", "a", "b", "b"}), Seats{2});
+  EXPECT_EQ(seats_for({{2, "a"}}, {false, true, true, false}, {"a", "a", "b", "b"}, 0), Seats{2});
 }
 
 TEST(Seats, AWantedSeatIsNotGivenToAnEarlierNewcomer) {
-  EXPECT_EQ(seats_for({{-1, "a"}, {1, "a"}}, {false, true, true}, {"a", "a", "a"}), (Seats{2, 1}));
+  EXPECT_EQ(seats_for({{-1, "a"}, {1, "a"}}, {false, true, true}, {"a", "a", "a"}, 0), (Seats{2, 1}));
 }
 
 TEST(Seats, OfTwoThatWantTheSameSeatTheFirstHasIt) {
-  EXPECT_EQ(seats_for({{1, "a"}, {1, "a"}}, {true, true, false}, {"a", "a", "a"}), (Seats{1, 0}));
+  EXPECT_EQ(seats_for({{1, "a"}, {1, "a"}}, {true, true, false}, {"a", "a", "a"}, 0), (Seats{1, 0}));
 }
 
 TEST(Seats, ASeatThatIsTakenOrDoesNotExistIsNotGiven) {
-  EXPECT_EQ(seats_for({{0, "a"}}, {false, true}, {"a", "a"}), Seats{1});
-  EXPECT_EQ(seats_for({{7, "a"}}, {false, true}, {"a", "a"}), Seats{1});
-  EXPECT_EQ(seats_for({{-7, "a"}}, {false, true}, {"a", "a"}), Seats{1});
+  EXPECT_EQ(seats_for({{0, "a"}}, {false, true}, {"a", "a"}, 0), Seats{1});
+  EXPECT_EQ(seats_for({{7, "a"}}, {false, true}, {"a", "a"}, 0), Seats{1});
+  EXPECT_EQ(seats_for({{-7, "a"}}, {false, true}, {"a", "a"}, 0), Seats{1});
 }
 
 TEST(Seats, ASeatOfTheSameHostComesBeforeALowerOne) {
-  EXPECT_EQ(seats_for({{-1, "b"}}, {true, true, true}, {"a", "a", "b"}), Seats{2});
-  EXPECT_EQ(seats_for({{-1, "a"}, {-1, "b"}}, {true, false, true}, {"b", "b", "c"}), (Seats{2, 0}));
+  EXPECT_EQ(seats_for({{-1, "b"}}, {true, true, true}, {"a", "a", "b"}, 0), Seats{2});
+  EXPECT_EQ(seats_for({{-1, "a"}, {-1, "b"}}, {true, false, true}, {"b", "b", "c"}, 0), (Seats{2, 0}));
 }
 
 TEST(Seats, WithoutAFreeSeatThereIsNone) {
-  EXPECT_EQ(seats_for({{-1, "a"}, {0, "a"}}, {false, false}, {"a", "a"}), (Seats{-1, -1}));
-  EXPECT_EQ(seats_for({{-1, "a"}, {-1, "a"}}, {true, false}, {"a", "a"}), (Seats{0, -1}));
+  EXPECT_EQ(seats_for({{-1, "a"}, {0, "a"}}, {false, false}, {"a", "a"}, 0), (Seats{-1, -1}));
+  EXPECT_EQ(seats_for({{-1, "a"}, {-1, "a"}}, {true, false}, {"a", "a"}, 0), (Seats{0, -1}));
+}
+
+TEST(Seats, WithoutAFreeSeatThereAreNewOnesBehindTheLast) {
+  EXPECT_EQ(seats_for({{-1, "a"}, {0, "a"}, {7, "b"}}, {false, false}, {"a", "a"}, 4), (Seats{2, 3, -1}));
+  EXPECT_EQ(seats_for({{-1, "a"}, {-1, "a"}}, {true, false}, {"a", "a"}, 8), (Seats{0, 2}));
+  EXPECT_EQ(seats_for({{-1, "a"}}, {false, false, false}, {"a", "a", "a"}, 2), (Seats{-1}));
 }
 
 // ---- words ----

@@ -81,6 +81,12 @@ TEST_F(Newcomers, WrongValuesAreNamed) {
   ucft_renew_options_t options = UCFT_RENEW_OPTIONS_INIT;
   options.newcomers = -2;
   blames(ucft_comm_renew(world, &options, &renewed), UCFT_ERR_INVALID_PARAM, "newcomers is -2");
+  options.newcomers = -1;
+  for (const std::int32_t wrong : {-1, 4097}) {
+    options.grow_to = wrong;
+    blames(ucft_comm_renew(world, &options, &renewed), UCFT_ERR_INVALID_PARAM,
+           ("grow_to is " + std::to_string(wrong)).c_str());
+  }
   options.struct_size = 3;
   blames(ucft_comm_renew(world, &options, &renewed), UCFT_ERR_INVALID_PARAM, "UCFT_RENEW_OPTIONS_INIT");
   blames(ucft_comm_renew(UCFT_COMM_NULL, nullptr, &renewed), UCFT_ERR_CLOSED, "comm");

@@ -127,6 +127,7 @@ ucft_status_t renew(Communicator& comm, const ucft_renew_options_t& options, Com
   Context& context = comm.context();
   Epochs& epochs = *context.epochs();
   const auto limit = limit_after(options.timeout_us);
+  epochs.grow_to(options.grow_to);
   for (;;) {
     std::uint32_t epoch = 0;
     bool is_over = false;
@@ -182,6 +183,9 @@ ucft_status_t ucft_comm_renew(ucft_comm_h handle, const ucft_renew_options_t* op
   }
   if (with.newcomers < -1)
     return fail(UCFT_ERR_INVALID_PARAM, "options: newcomers is {}: a number, or -1 for all free seats", with.newcomers);
+  if (with.grow_to < 0 || with.grow_to > bootstrap::max_ranks)
+    return fail(UCFT_ERR_INVALID_PARAM, "options: grow_to is {}: a number of ranks up to {}, or 0", with.grow_to,
+                bootstrap::max_ranks);
   Communicator* renewed = nullptr;
   Epochs* epochs = nullptr;
   {

@@ -193,6 +193,11 @@ bool Agent::take_application(int descriptor, const JoinFrame& frame) {
   }
   const Roster roster = owner_.roster();
   if (roster.me < 0) return false;  // a newcomer itself
+  if (roster.lives.size() > bootstrap::max_ranks) {
+    const std::string why = fmt::format("a job of more than {} ranks takes nobody new", bootstrap::max_ranks);
+    send_whole(descriptor, make_join_frame(JoinWord::refused, why), word_limit_ms);
+    return false;
+  }
   if (const std::int32_t lowest = roster.lowest();
       lowest != roster.me && UCFT_SOMETIMES("a newcomer is sent to the sponsor")) {
     send_whole(descriptor, make_join_frame(JoinWord::members, body_of(roster.living(-1))), word_limit_ms);
@@ -307,7 +312,7 @@ void Agent::begin_start(const Sponsor::Step& step, const Roster& roster) {
   invitation.seats = step.seats;
 
   bootstrap::RendezvousServer::Options options;
-  options.size = static_cast<int>(roster.lives.size());
+  options.size = static_cast<int>(invitation.seats.size());
   options.secret = bootstrap::random_secret();
   options.startup_limit = start_limit;
   options.absent = invitation.absent();
@@ -328,7 +333,7 @@ void Agent::begin_start(const Sponsor::Step& step, const Roster& roster) {
     head.id = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
   head.base_cookie = roster.cookie;
   head.seat = roster.me;
-  head.size = static_cast<std::int32_t>(roster.lives.size());
+  head.size = static_cast<std::int32_t>(invitation.seats.size());
   head.sponsor = name_;
   head.port = static_cast<std::uint16_t>(server_->port());
   for (std::size_t rank = 0; rank < roster.lives.size(); ++rank)

@@ -119,6 +119,7 @@ Roster Epochs::roster() {
     roster.hosts.push_back(context.job().peer(rank).host_name);
   }
   roster.names = context.job().listeners;
+  roster.most_seats = std::max(context.size(), most_seats_);
   return roster;
 }
 
@@ -229,15 +230,27 @@ EpochState Epochs::state_of(std::uint64_t start) {
   return known_.state_of(start, broken_ones());
 }
 
+void Epochs::grow_to(std::int32_t most_seats) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(most_seats_, most_seats) == most_seats) return;
+  }
+  agent_->wake();
+}
+
 std::uint32_t Epochs::candidate(std::int32_t newcomers) {
   const std::lock_guard lock(mutex_);
   take_start();
   retire_all(known_.drop_broken(broken_ones()));
-  return known_.choose(newcomers,
+  return known_.choose(newcomers, std::max(current().size(), most_seats_),
                        [this](const CandidateEpoch& each) { return has_free_seat(*epoch_of(each.start).context); });
 }
 
-bool Epochs::has_free_seats() const { return has_free_seat(*epochs_.back().context); }
+bool Epochs::has_free_seats() const {
+  const std::lock_guard lock(mutex_);
+  const Context& context = *epochs_.back().context;
+  return has_free_seat(context) || context.size() < most_seats_;
+}
 
 bool Epochs::is_left_behind() {
   Context* voted = nullptr;  // it stays until after_vote()
@@ -283,7 +296,8 @@ Communicator* Epochs::adopt(std::uint32_t cookie) {
 void Epochs::report_deaths(const Epoch& next) {
   Context& base = current();
   const auto all_known = [&] {
-    return std::ranges::all_of(next.newcomers, [&](std::int32_t rank) { return is_gone(base, rank); });
+    return std::ranges::all_of(next.newcomers,
+                               [&](std::int32_t rank) { return rank >= base.size() || is_gone(base, rank); });
   };
   base.look_for_departures();
   base.wait_until(all_known, Clock::now() + 1s);

@@ -67,6 +67,8 @@ class Epochs final : public Agent::Owner {
   // The caller has closed its last communicator in that context.
   void on_unused(Context& context);
 
+  // Newcomers may have new seats, up to so many in all, in epochs that begin from now on. 0: none.
+  void grow_to(std::int32_t most_seats);
   // The epoch to vote for: the latest that is there, if it has so many newcomers (-1: in all free seats), or its seats
   // are taken. 0: none. It stays until after_vote().
   std::uint32_t candidate(std::int32_t newcomers);
@@ -75,7 +77,7 @@ class Epochs final : public Agent::Owner {
   void after_vote();
   // The others have agreed on the epoch that this rank has voted for, and have given it up there.
   bool is_left_behind();
-  bool has_free_seats() const;  // as this rank knows
+  bool has_free_seats() const;  // as this rank knows, or seats that may be added
 
   // A newcomer's way in: its communicator, once it is in an epoch. Null: the time is over, or it can't join, and
   // `error` says why.
@@ -140,6 +142,7 @@ class Epochs final : public Agent::Owner {
   std::list<Epoch> started_;   // of its candidates
   std::unique_ptr<EpochStart> start_;
   std::optional<Invitation> next_;  // the one that waits
+  std::int32_t most_seats_ = 0;     // that newcomers may have; 0: those that are there
   std::string refusal_;
   bool ending_ = false;
   struct Leaver {
