@@ -118,16 +118,14 @@ py::object Communicator::share_state(py::object state, std::uint64_t version) {
   auto& header = *new (data_of(header_bytes)) internal::StateHeader;
   py::list kept;
   kept.append(header_bytes);
-  internal::StateHeader own_header;
   std::span<std::byte> own;
   View view;
   if (!is_new) {
     view = View(state, "state", false, UCFT_UINT8);
     kept.append(py::memoryview(state));
     own = {static_cast<std::byte*>(view.data()), view.count()};
-    own_header = {own.size(), version, without_gil([&] { return internal::crc32_of(own); })};
   }
-  const internal::StateSharing sharing{me, size_, new_ranks, own, own_header, header};
+  internal::StateSharing sharing{me, size_, new_ranks, own, version, header};
   const py::object root_failed = py::module_::import("ucft._errors").attr("RootFailedError");
   const auto broadcast = [&](void* data, std::uint64_t count, ucft_dtype_t dtype, std::int32_t root) {
     try {
@@ -139,13 +137,16 @@ py::object Communicator::share_state(py::object state, std::uint64_t version) {
     }
   };
   py::bytes got;
-  const std::int32_t donor = sharing.run(broadcast, [&](std::uint64_t bytes) {
+  const auto room = [&](std::uint64_t bytes) {
     got = new_bytes(bytes);
+    internal::expect_writes(data_of(got), bytes);
     kept.append(got);
     return data_of(got);
+  };
+  const std::int32_t donor = sharing.run(broadcast, room, [](std::span<const std::byte> bytes) {
+    return without_gil([&] { return internal::checksum_of(bytes); });
   });
-  const std::span<const std::byte> given(data_of(got), static_cast<std::size_t>(PyBytes_GET_SIZE(got.ptr())));
-  const internal::StateVerdict verdict = without_gil([&] { return sharing.judge(donor, version, given); });
+  const internal::StateVerdict verdict = sharing.judge(donor);
   if (verdict.status != UCFT_OK) raise(verdict.status, verdict.explanation);
   return is_new ? py::object(got) : state;
 }

@@ -621,21 +621,23 @@ class Communicator {
   void share_state(std::vector<std::byte>& state, std::uint64_t version = 0) {
     const std::vector<std::int32_t> new_ranks = newcomers();
     if (new_ranks.empty()) return;
-    internal::StateHeader header, own;
+    internal::StateHeader header;
     const bool is_new = std::ranges::binary_search(new_ranks, rank_);
-    if (!is_new) own = {state.size(), version, internal::crc32_of(state)};
-    const internal::StateSharing sharing{rank_, size_, new_ranks, state, own, header};
+    internal::StateSharing sharing{rank_, size_, new_ranks, is_new ? std::span<std::byte>() : state, version, header};
     std::vector<std::byte> got;
     const auto broadcast = [&](void* data, std::uint64_t count, ucft_dtype_t dtype, std::int32_t root) {
       const ucft_status_t status = ucft_broadcast(get(), data, count, dtype, root, nullptr, reader_.fresh());
       if (status != UCFT_ERR_ROOT_FAILED) internal::throw_unless_ok(status);
       return status == UCFT_OK;
     };
-    const std::int32_t donor = sharing.run(broadcast, [&](std::uint64_t bytes) {
+    const auto room = [&](std::uint64_t bytes) {
+      got.reserve(bytes);
+      internal::expect_writes(got.data(), bytes);
       got.resize(bytes);
       return got.data();
-    });
-    const internal::StateVerdict verdict = sharing.judge(donor, version, got);
+    };
+    const std::int32_t donor = sharing.run(broadcast, room, internal::checksum_of);
+    const internal::StateVerdict verdict = sharing.judge(donor);
     if (verdict.status != UCFT_OK) throw Error(verdict.status, verdict.explanation);
     if (is_new) state = std::move(got);
   }

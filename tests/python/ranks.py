@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import weakref
-import zlib
 
 if os.environ.get("UCFT_TEST_WITHOUT_NUMPY"):
     sys.modules["numpy"] = None
@@ -1179,13 +1178,36 @@ def some_bytes(count, seed=1):
     return np.resize(np.random.default_rng(seed).integers(0, 256, 10 ** 6 + 3, np.uint8), count)
 
 
+def checksum(data):
+    """checksum_of() of ucft/state.hpp."""
+    odd, all_bits = 0xff51afd7ed558ccd, 2 ** 64 - 1
+    padded = np.frombuffer(bytes(data) + bytes(-len(data) % 8), np.uint64)
+    whole = len(data) // 64 * 8
+    lanes = np.zeros(8, np.uint64)
+    for row in padded[:whole].reshape(-1, 8):
+        lanes = (lanes ^ row) * np.uint64(odd)
+    last = [int(lane) for lane in lanes]
+    for lane, word in enumerate(padded[whole:]):
+        last[lane] = (last[lane] ^ int(word)) * odd & all_bits
+    told = len(data)
+    for lane in last:
+        told = (told ^ lane ^ lane >> 32) * odd & all_bits
+    return told ^ told >> 32
+
+
 def half_a_donor(world, state, step, done=0):
     """What share_state sends, by hand, up to a step; so many pieces have been sent before. Then it dies."""
+    told = 0
+    for before in range(done):
+        sent = checksum(state[before * PIECE:(before + 1) * PIECE])
+        told = ((told ^ sent) * 0xc4ceb9fe1a85ec53 + 1) % 2 ** 64
     piece = state[done * PIECE:(done + 1) * PIECE].copy()
+    its_checksum = np.array([checksum(piece)], np.uint64)
     if step != "nothing":
-        world.broadcast(np.array([state.nbytes, 0, zlib.crc32(state)], np.uint64), world.rank)
+        world.broadcast(np.array([state.nbytes, 0, told], np.uint64), world.rank)
     if step == "piece":
         world.broadcast(piece, world.rank)
+        world.broadcast(its_checksum, world.rank)
     if step == "in_a_piece":
         world.ibroadcast(piece, world.rank)
     die()
@@ -1197,6 +1219,7 @@ def pieces_of_donor(world, donor):
         world.broadcast(np.zeros(3, np.uint64), donor)
         for count in range(2):
             world.broadcast(np.zeros(PIECE, np.uint8), donor)
+            world.broadcast(np.zeros(1, np.uint64), donor)
         raise AssertionError(f"rank {donor} lives")
     except ucft.RootFailedError:
         return locals().get("count", 0)
@@ -1222,8 +1245,9 @@ def states():
     text = b"nineteen characters"
     for error in (1, 0):
         if world.rank == 0:
-            world.broadcast(np.array([len(text), 0, zlib.crc32(text) ^ error], np.uint64), 0)
+            world.broadcast(np.array([len(text), 0, 0], np.uint64), 0)
             world.broadcast(np.frombuffer(text, np.uint8).copy(), 0)
+            world.broadcast(np.array([checksum(text) ^ error], np.uint64), 0)
         elif is_new and error:
             raises(ucft.TransportError, ["rank 0", "checksum"], world.share_state, None)
         else:
@@ -1248,7 +1272,7 @@ def donors(step, others):
     got = world.share_state(None if world.rank == 3 else last)
     broadcasts = world.look()[world.rank].posted - before
     assert bytes(got) == last.tobytes()
-    expected = {("nothing", "same"): 6, ("header", "same"): 8, ("piece", "same"): 8, ("piece", "other"): 9}
+    expected = {("nothing", "same"): 9, ("header", "same"): 11, ("piece", "same"): 11, ("piece", "other"): 13}
     assert expected.get((step, others), broadcasts) == broadcasts, broadcasts
     assert 0 in world.allreduce(1).missing
     print("survived", flush=True)
