@@ -302,8 +302,8 @@ UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_
  * ucft_comm_join. Survivors and newcomers connect with each other in the background. Survivors then call
  * ucft_comm_renew, when it suits them. See docs/failure_model.md, "Newcomers". */
 
-/* Options of ucft_comm_renew. `newcomers` and `grow_to` must be the same on all ranks; of the time limits the shortest
- * counts. */
+/* Options of ucft_comm_renew. `newcomers` and `grow_to` must be the same on all ranks. A rank whose time is over waits
+ * for the others: if no newcomer comes, the longest of their time limits counts. */
 typedef struct {
   size_t struct_size;
   int32_t newcomers;   /* how many are waited for; -1: one for each free seat, up to grow_to */
