@@ -65,7 +65,8 @@ class Respawns {
   int run() {
     if (!world_.newcomers().empty()) {
       share_state();
-      has_next_result_ = true;  // the pause is the survivors'
+      state_.killed_at_ns = now_ns();  // by its own clock
+      has_next_result_ = true;         // the pause is the survivors'
     }
     while (state_.cycle < arguments_.respawns) {
       const bool is_measured = state_.iteration >= 0;
@@ -93,16 +94,15 @@ class Respawns {
     checker_ = Checker<T>(arguments_.op, {world_.rank(), world_.size()});  // it remembers who was missing
   }
 
-  // All learn when it will be. Those that die do so right before the operation.
+  // Those that die do so right before the operation, soon after all have come here. Each rank takes that moment by its
+  // own clock.
   void announce_deaths() {
     const auto is_due = [&](const PlannedDeath& death) { return death.iteration == state_.iteration; };
     if (std::ranges::none_of(arguments_.deaths, is_due)) return;
     const bool is_mine = std::ranges::any_of(
         arguments_.deaths, [&](const PlannedDeath& death) { return is_due(death) && death.rank == world_.rank(); });
-    std::vector<std::int64_t> moment_ns{is_mine ? now_ns() + notice_before_death_ns : 0};
-    aside_.allreduce(moment_ns, UCFT_MAX);
     aside_.barrier();
-    state_.killed_at_ns = moment_ns[0];
+    state_.killed_at_ns = now_ns() + notice_before_death_ns;
     has_next_result_ = false;
     if (!is_mine) return;
     sleep_until(state_.killed_at_ns);

@@ -370,10 +370,11 @@ void bind_classes(py::module_& m) {
           },
           py::arg("newcomers") = -1, py::arg("timeout") = 0.0, py::arg("grow_to") = 0,
           "Collective over the survivors. A communicator of the same seats, with newcomers in those of ranks that have "
-          "failed or\nleft.\n\n"
+          "failed or\nleft. All arguments must be the same on all ranks.\n\n"
           "newcomers: how many are waited for, for timeout seconds; -1: one for each free seat. Then those that are "
           "ready are taken.\n"
-          "grow_to: newcomers that find no seat free sit behind the last rank, up to so many ranks.\n"
+          "grow_to: newcomers that find no seat free sit behind the last rank, up to so many ranks (at most 4096). The "
+          "first call that\nasks for more begins to connect with them: without a timeout a later call takes them in.\n"
           "context.world is the renewed one from then on, if it was this one. This one is closed when it is dropped. "
           "If Ctrl-C\nends the wait, the renewal goes on; the next renew() returns it. Until then this rank can do "
           "nothing else: ThreadError.\n"

@@ -19,11 +19,8 @@ class Renewal {
  public:
   static std::shared_ptr<Renewal> begin(ucft_comm_h comm, const ucft_renew_options_t& options) {
     auto made = std::make_shared<Renewal>();
-    sigset_t all, before;  // signals are for Python's threads
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;  // they are for Python's threads
     std::thread([made, comm, options] { made->run(comm, options); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return made;
   }
 
@@ -38,6 +35,16 @@ class Renewal {
   }
 
  private:
+  struct SignalsBlocked {
+    sigset_t before;
+    SignalsBlocked() {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  };
+
   void run(ucft_comm_h comm, const ucft_renew_options_t& options) {
     const ucft_status_t status = ucft_comm_renew(comm, &options, &renewed_);
     const std::lock_guard lock(mutex_);

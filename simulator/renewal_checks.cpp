@@ -81,6 +81,8 @@ std::uint64_t RenewalWorld::hash() const {
     mix((each.base + 1) | (each.sponsor + 1) << 8 | (each.adopted_in + 1) << 16 | each.has_ended << 24 |
         each.is_decided << 25);
     for (const int process : each.process_of) mix(process + 1);
+    for (const Seat seat : each.seats) mix(seat);
+    mix(each.lacks_guest);
     mix(std::uint64_t{each.invited} | std::uint64_t{each.arrived} << 8 | std::uint64_t{each.lost} << 16 |
         std::uint64_t{each.posted} << 24 | std::uint64_t{each.contributed} << 32 | std::uint64_t{each.members} << 40);
     mix(each.votes.size());

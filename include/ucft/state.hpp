@@ -35,10 +35,14 @@ struct StateHeader {
 inline constexpr std::uint64_t state_header_words = 3;
 
 // Each word of 64 bits goes into one of eight lanes, by steps that lose nothing: one wrong word in a lane always shows.
-// At the end the lanes go into one word in the same way. As fast as memory is read: a CRC is not.
+// The shift brings down the highest bits, which a product carries nowhere. At the end the lanes go into one word in the
+// same way. As fast as memory is read: a CRC is not.
+inline std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) {
+  const std::uint64_t product = (lane ^ word) * 0xff51afd7ed558ccdull;
+  return product ^ product >> 32;
+}
 inline std::uint64_t checksum_of(std::span<const std::byte> bytes) {
   constexpr std::size_t lane_count = 8;
-  constexpr std::uint64_t odd = 0xff51afd7ed558ccdull;
   std::array<std::uint64_t, lane_count> lanes{};
   std::uint64_t all = bytes.size();
   const auto word_at = [&](std::size_t i) {
@@ -51,12 +55,12 @@ inline std::uint64_t checksum_of(std::span<const std::byte> bytes) {
   for (; bytes.size() - done >= row; done += row) {
     std::array<std::uint64_t, lane_count> words;
     std::copy_n(bytes.data() + done, row, reinterpret_cast<std::byte*>(words.data()));
-    for (std::size_t lane = 0; lane < lane_count; ++lane) lanes[lane] = (lanes[lane] ^ words[lane]) * odd;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) lanes[lane] = mixed_in(lanes[lane], words[lane]);
   }
   for (std::size_t lane = 0; done < bytes.size(); ++lane, done += sizeof(std::uint64_t))
-    lanes[lane] = (lanes[lane] ^ word_at(done)) * odd;
-  for (const std::uint64_t lane : lanes) all = (all ^ lane ^ lane >> 32) * odd;
-  return all ^ all >> 32;
+    lanes[lane] = mixed_in(lanes[lane], word_at(done));
+  for (const std::uint64_t lane : lanes) all = mixed_in(all, lane);
+  return all;
 }
 inline std::uint64_t chained(std::uint64_t told, std::uint64_t checksum) {
   return (told ^ checksum) * 0xc4ceb9fe1a85ec53ull + 1;
@@ -83,7 +87,7 @@ struct StateSharing {
   std::uint64_t version = 0;                   // of the states that this rank's program takes
   StateHeader& header;                         // where headers are sent from and received; at the end: the donor's
   std::uint64_t piece_bytes = state_piece_bytes;
-  bool is_damaged = false;  // a piece that came here
+  std::int32_t damaged_by = -1;  // the donor of a piece that came here with another checksum
 
   bool is_newcomer(std::int32_t which) const { return std::ranges::binary_search(newcomers, which); }
 
@@ -104,7 +108,7 @@ struct StateSharing {
       if (header.bytes != bytes || header.version != of_version || header.told != told) {
         done = told = 0;
         place = nullptr;
-        is_damaged = false;
+        damaged_by = -1;
       }
       bytes = header.bytes;
       of_version = header.version;
@@ -117,7 +121,7 @@ struct StateSharing {
         const std::uint64_t mine = donor == rank || is_new ? checksum({data, piece}) : 0;
         header.checksum = mine;
         if (!broadcast(&header.checksum, 1, UCFT_UINT64, donor)) break;
-        is_damaged |= is_new && header.checksum != mine;
+        if (is_new && header.checksum != mine) damaged_by = donor;
         told = chained(told, header.checksum);
         done += piece;
       }
@@ -129,11 +133,12 @@ struct StateSharing {
   // All broadcasts are over: no other rank waits for one that has an error.
   StateVerdict judge(std::int32_t donor) const {
     if (donor < 0) return {UCFT_ERR_ROOT_FAILED, "share_state: no rank that has the state lives"};
-    const std::string whose = "share_state: the state that rank " + std::to_string(donor) + " has given ";
+    const std::string whose =
+        "share_state: the state that rank " + std::to_string(damaged_by < 0 ? donor : damaged_by) + " has given ";
+    if (damaged_by >= 0) return {UCFT_ERR_TRANSPORT, whose + "has another checksum than that rank has said"};
     if (header.version != version)
       return {UCFT_ERR_MISMATCH, whose + "has version " + std::to_string(header.version) +
                                      ", and this rank's program " + "takes version " + std::to_string(version)};
-    if (is_damaged) return {UCFT_ERR_TRANSPORT, whose + "has another checksum than that rank has said"};
     return {};
   }
 

@@ -302,13 +302,13 @@ UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_
  * ucft_comm_join. Survivors and newcomers connect with each other in the background. Survivors then call
  * ucft_comm_renew, when it suits them. See docs/failure_model.md, "Newcomers". */
 
-/* Options of ucft_comm_renew. `newcomers` and `grow_to` must be the same on all ranks. A rank whose time is over waits
- * for the others: if no newcomer comes, the longest of their time limits counts. */
+/* Options of ucft_comm_renew. All must be the same on all ranks. If time limits differ, the longest says how long a
+ * renewal lasts, and the shortest until when a newcomer must be ready. grow_to is at most 4096. */
 typedef struct {
   size_t struct_size;
   int32_t newcomers;   /* how many are waited for; -1: one for each free seat, up to grow_to */
   uint64_t timeout_us; /* for so long; then those that are ready are taken. 0: those that are ready now */
-  int32_t grow_to; /* newcomers that find no seat free sit behind the last rank, up to so many ranks. 0: they wait */
+  int32_t grow_to;     /* newcomers for whom no seat is free sit behind the last rank, up to so many ranks; 0: none */
 } ucft_renew_options_t;
 #define UCFT_RENEW_OPTIONS_INIT \
   { sizeof(ucft_renew_options_t), -1, 0, 0 }

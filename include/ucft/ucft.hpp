@@ -587,8 +587,10 @@ class Communicator {
   }
 
   // Collective over the survivors. The same seats, with newcomers in those of ranks that have failed or left, if any
-  // are ready: waits for so many (-1: for all free seats), as long as `timeout`. Newcomers that find no seat free sit
-  // behind the last rank, up to `grow_to` ranks. Throws Error.
+  // are ready: waits for so many (-1: for all free seats), as long as `timeout`. With `grow_to` newcomers that find
+  // no seat free sit behind the last rank, up to so many ranks (at most 4096). -1 waits for these, too. The first
+  // call that asks for more seats begins to connect with them: without a timeout a later call takes them in. All
+  // arguments must be the same on all ranks. Throws Error.
   Communicator renew(std::int32_t newcomers = -1, std::chrono::microseconds timeout = {}, std::int32_t grow_to = 0) {
     ucft_renew_options_t options = UCFT_RENEW_OPTIONS_INIT;
     options.newcomers = newcomers;

@@ -1178,21 +1178,27 @@ def some_bytes(count, seed=1):
     return np.resize(np.random.default_rng(seed).integers(0, 256, 10 ** 6 + 3, np.uint8), count)
 
 
+def mixed_in(lane, word):
+    product = (lane ^ word) * 0xff51afd7ed558ccd % 2 ** 64
+    return product ^ product >> 32
+
+
 def checksum(data):
     """checksum_of() of ucft/state.hpp."""
-    odd, all_bits = 0xff51afd7ed558ccd, 2 ** 64 - 1
-    padded = np.frombuffer(bytes(data) + bytes(-len(data) % 8), np.uint64)
+    words = np.frombuffer(bytes(data) + bytes(-len(data) % 8), np.uint64)
     whole = len(data) // 64 * 8
     lanes = np.zeros(8, np.uint64)
-    for row in padded[:whole].reshape(-1, 8):
-        lanes = (lanes ^ row) * np.uint64(odd)
+    odd, half = np.uint64(0xff51afd7ed558ccd), np.uint64(32)
+    for row in words[:whole].reshape(-1, 8):
+        lanes = (lanes ^ row) * odd
+        lanes = lanes ^ lanes >> half
     last = [int(lane) for lane in lanes]
-    for lane, word in enumerate(padded[whole:]):
-        last[lane] = (last[lane] ^ int(word)) * odd & all_bits
+    for lane, word in enumerate(words[whole:]):
+        last[lane] = mixed_in(last[lane], int(word))
     told = len(data)
     for lane in last:
-        told = (told ^ lane ^ lane >> 32) * odd & all_bits
-    return told ^ told >> 32
+        told = mixed_in(told, lane)
+    return told
 
 
 def half_a_donor(world, state, step, done=0):

@@ -123,11 +123,33 @@ TEST(State, HasAChecksumThatShowsEachByte) {
   }
 }
 
+// Rows of eight words; the second one differs in its signs alone.
 TEST(State, HasAChecksumThatShowsTheOrder) {
-  Bytes bytes = some_bytes(128, 1);
+  for (const double other : {-1.5, 2.5}) {
+    std::vector<double> numbers(16, 1.5);
+    std::fill_n(numbers.begin() + 8, 8, other);
+    const std::uint64_t right = checksum_of(std::as_bytes(std::span(numbers)));
+    std::swap_ranges(numbers.begin(), numbers.begin() + 8, numbers.begin() + 8);
+    EXPECT_NE(checksum_of(std::as_bytes(std::span(numbers))), right);
+  }
+}
+
+// Two bits of two words, of one lane or of two.
+TEST(State, HasAChecksumThatShowsTwoWrongBits) {
+  Bytes bytes = some_bytes(24 * 8, 1);
   const std::uint64_t right = checksum_of(bytes);
-  std::swap_ranges(bytes.begin(), bytes.begin() + 64, bytes.begin() + 64);
-  EXPECT_NE(checksum_of(bytes), right);
+  const auto flip = [&](std::size_t word, int bit) {
+    bytes[word * 8 + static_cast<std::size_t>(bit / 8)] ^= static_cast<std::byte>(1 << bit % 8);
+  };
+  for (std::size_t second = 1; second < 24; ++second)
+    for (int bit = 0; bit < 64; ++bit)
+      for (int other = 0; other < 64; ++other) {
+        flip(0, bit);
+        flip(second, other);
+        EXPECT_NE(checksum_of(bytes), right) << second << ": " << bit << ", " << other;
+        flip(second, other);
+        flip(0, bit);
+      }
 }
 
 struct Case {
@@ -180,6 +202,16 @@ TEST(State, IsThatOfTheFirstDonorThatLives) {
         for (int first_dies = -1; first_dies <= 6; ++first_dies)
           for (int second_dies = -1; second_dies <= 6; ++second_dies)
             check({newcomers, bytes, are_equal, first_dies, second_dies});
+}
+
+// A piece of the first donor is damaged, and the second one goes on.
+TEST(State, ThatIsDamagedIsAnErrorThatNamesTheDonorOfThatPiece) {
+  const std::vector<Bytes> states(rank_count, some_bytes(20, 1));
+  Broadcasts broadcasts(std::map<std::int32_t, int>{{0, 5}});
+  const std::vector<Outcome> outcomes = share(broadcasts, {3}, states, {0, 0, 0, 0}, true);
+  EXPECT_EQ(outcomes[3].donor, 1);
+  EXPECT_EQ(outcomes[3].verdict.status, UCFT_ERR_TRANSPORT);
+  EXPECT_NE(outcomes[3].verdict.explanation.find("rank 0"), std::string::npos) << outcomes[3].verdict.explanation;
 }
 
 TEST(State, OfAnotherVersionOrWithAnotherChecksumIsAnErrorThatNamesTheDonor) {

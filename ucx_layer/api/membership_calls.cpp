@@ -140,22 +140,22 @@ ucft_status_t renew(Communicator& comm, const ucft_renew_options_t& options, Com
     if (!look()) context.wait_until(look, limit);
     RenewalVote ours = RenewalVote::of(epoch, is_over, context.communicators().next_id());
     std::vector<Rank> missing;
-    if (ucft_status_t status = vote(comm, ours, missing); status != UCFT_OK) {
-      UCFT_SOMETIMES("a vote on an epoch fails");
-      const bool is_left_behind = epochs.is_left_behind();
+    const ucft_status_t status = vote(comm, ours, missing);
+    const bool is_agreed = status == UCFT_OK && ours.outcome() == RenewalVote::Outcome::adopt;
+    if (is_agreed) renewed = epochs.adopt(static_cast<std::uint32_t>(ours.epoch));
+    if (renewed != nullptr) return UCFT_OK;
+    if (is_agreed) UCFT_SOMETIMES("an epoch is agreed on and not there");
+    if (status != UCFT_OK) UCFT_SOMETIMES("a vote on an epoch fails");
+    // All whose votes counted have it: this rank's did not.
+    if (is_agreed || (status != UCFT_OK && epochs.is_left_behind())) {
       epochs.after_vote();
-      if (!is_left_behind) return status;
       const std::string why = "the others have gone on without this rank, in an epoch with newcomers";
       context.stand_aside(why);
       return fail(UCFT_ERR_EXCLUDED, "{}", why);
     }
-    if (ours.outcome() == RenewalVote::Outcome::adopt) {
-      renewed = epochs.adopt(static_cast<std::uint32_t>(ours.epoch));
-      if (renewed != nullptr) return UCFT_OK;
-      UCFT_SOMETIMES("an epoch is agreed on and not there");
-    }
-    if (ours.is_split()) UCFT_SOMETIMES("votes on an epoch differ");
+    if (status == UCFT_OK && ours.is_split()) UCFT_SOMETIMES("votes on an epoch differ");
     epochs.after_vote();
+    if (status != UCFT_OK) return status;
     if (ours.is_over == 0) {
       context.wait_until([] { return false; }, Context::Clock::now() + std::chrono::milliseconds(1));
       continue;
