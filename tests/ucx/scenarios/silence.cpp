@@ -103,7 +103,7 @@ TEST_P(Scenario, AJobThatIsSuspendedAndResumedRankByRankLosesNobody) {
 RANKS(excluded) {
   if (rank_ == 1) {
     allreduce(0, 1);
-    stop_for(2000);  // until long after the others have given us up
+    stop_for(6000);  // until long after the others have given us up, starved though they may be
     expect(go_on(100000), UCFT_ERR_EXCLUDED, "a rank that the others gave up");
     context = nullptr;  // ends without leaving
     return;
@@ -121,7 +121,7 @@ TEST(ScenarioWithoutFence, AWronglySuspectedRankIsExcluded) {
 RANKS(excluded_while_it_gives) {
   constexpr std::size_t count = std::size_t{8} << 20;
   allreduce(0, 1);
-  if (rank_ == 0) usleep(4000000);  // does not look meanwhile
+  if (rank_ == 0) usleep(12000000);  // does not look meanwhile
   constexpr std::size_t bytes = count * sizeof(std::uint64_t);
   void* const memory = mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) wrong("no memory");
@@ -132,10 +132,10 @@ RANKS(excluded_while_it_gives) {
   check(ucft_post(request), "post");
   if (rank_ != 1) return check(ucft_wait(request, UINT64_MAX), "wait");
   for (int polls = 0; polls < 1000; ++polls) ucft_test(request);
-  stop_for(2000);  // until long after the others have given us up
+  stop_for(8000);  // until long after the others have given us up, starved though they may be
   expect(ucft_wait(request, UINT64_MAX), UCFT_ERR_EXCLUDED, "a rank that the others gave up");
   munmap(memory, 2 * bytes);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(6);
   while (std::chrono::steady_clock::now() < until) check(ucft_progress(context), "progress");
   context = nullptr;  // ends without leaving
 }
