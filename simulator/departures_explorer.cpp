@@ -7,6 +7,7 @@
 
 #include "collectives/core/random.hpp"
 #include "simulator/departures_world.hpp"
+#include "simulator/orders.hpp"
 
 namespace ucft::detail::simulator {
 namespace {
@@ -51,20 +52,13 @@ void note(DeparturesExploration& result, const DeparturesPlan& plan, const Depar
 
 }  // namespace
 
-// Depth first; a state that has been seen is known by its hash.
+// A state that has been seen is known by its hash.
 DeparturesExploration explore_departures(const DeparturesPlan& plan, std::int64_t most_states) {
-  struct Level {
-    DeparturesWorld world;
-    std::vector<Event> events;
-    std::size_t next = 0;
-  };
   DeparturesExploration result;
   std::unordered_set<std::uint64_t> seen;
-  std::vector<Level> levels;
-  std::vector<Event> way;
   std::size_t shortest = SIZE_MAX;
-  const auto enter = [&](DeparturesWorld world) {
-    if (world.violation().empty() && !seen.insert(world.hash()).second) return false;
+  const auto visit = [&](DeparturesWorld& world, const std::vector<Event>& way) -> std::vector<Event> {
+    if (world.violation().empty() && !seen.insert(world.hash()).second) return {};
     ++result.states;
     result.two_sides += world.has_two_sides();
     std::vector<Event> events = world.enabled();
@@ -73,54 +67,31 @@ DeparturesExploration explore_departures(const DeparturesPlan& plan, std::int64_
       result.nobody_went_on += world.going_on() == 0;
       if (world.violation().empty()) world.check_end();
     }
-    if (!world.violation().empty()) {
-      note(result, plan, world, way, shortest, "explored");
-      return false;
-    }
-    if (events.empty()) return false;
-    levels.push_back({std::move(world), std::move(events)});
-    return true;
+    if (world.violation().empty()) return events;
+    note(result, plan, world, way, shortest, "explored");
+    return {};
   };
-  enter(DeparturesWorld(plan));
-  while (!levels.empty()) {
-    if (result.states >= most_states || result.violations >= enough_violations) {
-      result.complete = false;
-      break;
-    }
-    Level& level = levels.back();
-    if (level.next == level.events.size()) {
-      levels.pop_back();
-      if (!way.empty()) way.pop_back();
-      continue;
-    }
-    const Event event = level.events[level.next++];
-    DeparturesWorld world = level.world;
-    world.carry_out(event);
-    way.push_back(event);
-    if (!enter(std::move(world))) way.pop_back();
-  }
+  result.complete = try_every_order(DeparturesWorld(plan), visit, [&] {
+    return result.states >= most_states || result.violations >= enough_violations;
+  });
   return result;
 }
 
 DeparturesExploration walk_departures(const DeparturesPlan& plan, std::int64_t runs, std::uint64_t seed) {
   DeparturesExploration result;
   std::size_t shortest = SIZE_MAX;
+  const auto is_end = [&](DeparturesWorld& world, const std::vector<Event>& events) {
+    if (!events.empty()) return false;
+    ++result.ends;
+    result.nobody_went_on += world.going_on() == 0;
+    world.check_end();
+    return true;
+  };
   for (std::int64_t run = 0; run < runs; ++run) {
     Random random(seed + static_cast<std::uint64_t>(run));
     DeparturesWorld world(plan);
-    std::vector<Event> way;
-    while (world.violation().empty()) {
-      const std::vector<Event> events = world.enabled();
-      if (events.empty()) {
-        ++result.ends;
-        result.nobody_went_on += world.going_on() == 0;
-        world.check_end();
-        break;
-      }
-      way.push_back(events[random.below(events.size())]);
-      world.carry_out(way.back());
-      ++result.states;
-    }
+    const std::vector<Event> way = take_some_order(world, random, is_end);
+    result.states += static_cast<std::int64_t>(way.size());
     if (!world.violation().empty())
       note(result, plan, world, way, shortest, fmt::format("walk {}", seed + static_cast<std::uint64_t>(run)));
   }

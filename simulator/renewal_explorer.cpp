@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/core/random.hpp"
+#include "simulator/orders.hpp"
 #include "simulator/renewal_world.hpp"
 
 namespace ucft::detail::simulator {
@@ -99,56 +100,33 @@ class Ways {
 
 }  // namespace
 
-// Depth first; a state that has been seen is known by its hash.
+// A state that has been seen is known by its hash.
 RenewalExploration explore(const RenewalPlan& plan, std::int64_t most_states) {
-  struct Level {
-    RenewalWorld world;
-    std::vector<Event> events;
-    Number number;
-    std::size_t next = 0;
-  };
   RenewalExploration result;
   Ways ways;
-  std::vector<Level> levels;
-  std::vector<Event> way;
+  std::vector<Number> passed;  // the states on the way: passed[i] after i events
   std::size_t shortest = SIZE_MAX;
-  const auto enter = [&](RenewalWorld world, Number from, const Event& by) {
-    const auto [number, is_new] = ways.add(world.hash(), from, by);
-    if (!is_new && world.violation().empty()) return false;
+  const auto visit = [&](RenewalWorld& world, const std::vector<Event>& way) -> std::vector<Event> {
+    passed.resize(way.size());
+    const auto [number, is_new] =
+        ways.add(world.hash(), way.empty() ? 0 : passed.back(), way.empty() ? Event{} : way.back());
+    if (!is_new && world.violation().empty()) return {};
+    passed.push_back(number);
     result.states += is_new;
     std::vector<Event> events = world.enabled();
     if (world.is_quiet(events)) {
       ways.is_end(number);
       note_end(result, world);
     }
-    if (!world.violation().empty()) {
-      ways.is_end(number);
-      note(result, plan, world, way, shortest, "explored");
-      return false;
-    }
-    if (events.empty()) return false;
-    levels.push_back({std::move(world), std::move(events), number});
-    return true;
+    if (world.violation().empty()) return events;
+    ways.is_end(number);
+    note(result, plan, world, way, shortest, "explored");
+    return {};
   };
-  enter(RenewalWorld(plan), 0, {});
-  while (!levels.empty()) {
-    if (result.states >= most_states || result.violations >= enough_violations) {
-      result.complete = false;
-      return result;
-    }
-    Level& level = levels.back();
-    if (level.next == level.events.size()) {
-      levels.pop_back();
-      if (!way.empty()) way.pop_back();
-      continue;
-    }
-    const Event event = level.events[level.next++];
-    RenewalWorld world = level.world;
-    world.carry_out(event);
-    way.push_back(event);
-    if (!enter(std::move(world), level.number, event)) way.pop_back();
-  }
-  if (const std::int64_t trap = ways.trap(); trap >= 0) {
+  result.complete = try_every_order(RenewalWorld(plan), visit, [&] {
+    return result.states >= most_states || result.violations >= enough_violations;
+  });
+  if (const std::int64_t trap = result.complete ? ways.trap() : -1; trap >= 0) {
     ++result.violations;
     const std::vector<Event> to_trap = ways.way_to(static_cast<Number>(trap));
     RenewalWorld world(plan);
@@ -160,23 +138,19 @@ RenewalExploration explore(const RenewalPlan& plan, std::int64_t most_states) {
 }
 
 RenewalExploration walk(const RenewalPlan& plan, std::int64_t runs, std::uint64_t seed) {
-  constexpr int longest = 5000;  // events
+  constexpr std::size_t longest = 5000;  // events
   RenewalExploration result;
   std::size_t shortest = SIZE_MAX;
+  const auto is_end = [&](RenewalWorld& world, const std::vector<Event>& events) {
+    if (!world.is_quiet(events)) return false;
+    note_end(result, world);
+    return true;
+  };
   for (std::int64_t run = 0; run < runs; ++run) {
     Random random(seed + static_cast<std::uint64_t>(run));
     RenewalWorld world(plan);
-    std::vector<Event> way;
-    for (int i = 0; i < longest && world.violation().empty(); ++i) {
-      const std::vector<Event> events = world.enabled();
-      if (world.is_quiet(events)) {
-        note_end(result, world);
-        break;
-      }
-      way.push_back(events[random.below(events.size())]);
-      world.carry_out(way.back());
-      ++result.states;
-    }
+    const std::vector<Event> way = take_some_order(world, random, is_end, longest);
+    result.states += static_cast<std::int64_t>(way.size());
     if (!world.violation().empty())
       note(result, plan, world, way, shortest, fmt::format("walk {}", seed + static_cast<std::uint64_t>(run)));
   }
