@@ -109,14 +109,16 @@ bool RenewalWorld::may_fail(int process, int start) const {
   return false;
 }
 
-bool RenewalWorld::looks(int process) const {
+KnownEpochs::Ballot RenewalWorld::ballot(int process, KnownEpochs& known) const {
   const Process& here = at(process);
   const auto has_free = [&](int in) { return here.gone[static_cast<std::size_t>(in)] != 0; };
-  if (here.time_is_over || !waits_for_newcomers(plan_->wanted, has_free(current(process)))) return true;
-  KnownEpochs known = here.known;
-  if (!known.drop_broken(broken_ones(process)).empty()) return true;
-  return known.choose(plan_->wanted, plan_->seats,
-                      [&](const CandidateEpoch& each) { return has_free(static_cast<int>(each.start)); }) != 0;
+  return known.look({plan_->wanted, plan_->seats, has_free(current(process)), here.time_is_over},
+                    [&](const CandidateEpoch& each) { return has_free(static_cast<int>(each.start)); });
+}
+
+bool RenewalWorld::looks(int process) const {
+  KnownEpochs known = at(process).known;
+  return !known.drop_broken(broken_ones(process)).empty() || ballot(process, known).says_something();
 }
 
 // ---- which events are possible --------------------------------------------------------------------------------------
@@ -348,13 +350,9 @@ void RenewalWorld::leave_all(int process) {
 void RenewalWorld::look(int process) {
   Process& here = at(process);
   const int base = current(process);
-  const auto has_free = [&](int in) { return here.gone[static_cast<std::size_t>(in)] != 0; };
-  const bool is_over = here.time_is_over || !waits_for_newcomers(plan_->wanted, has_free(base));
   leave(process, here.known.drop_broken(broken_ones(process)));
-  const std::uint32_t chosen =
-      here.known.choose(is_over ? 1 : plan_->wanted, plan_->seats,
-                        [&](const CandidateEpoch& each) { return has_free(static_cast<int>(each.start)); });
-  if (chosen == 0 && !is_over) return;
+  const KnownEpochs::Ballot ours = ballot(process, here.known);
+  if (!ours.says_something()) return;
   Epoch& in = epoch(base);
   if (static_cast<std::size_t>(here.vote) == in.votes.size()) {
     Vote& next = in.votes.emplace_back();
@@ -363,7 +361,7 @@ void RenewalWorld::look(int process) {
   }
   Vote& vote = in.votes[static_cast<std::size_t>(here.vote)];
   vote.posted |= bit(here.seat);
-  vote.words[static_cast<std::size_t>(here.seat)] = RenewalVote::of(chosen, is_over, here.next_id);
+  vote.words[static_cast<std::size_t>(here.seat)] = RenewalVote::of(ours.epoch, ours.is_over, here.next_id);
   here.doing = Process::Doing::votes;
 }
 
@@ -426,7 +424,7 @@ void RenewalWorld::take_result(int process) {
 void RenewalWorld::enter(int process) {
   Process& here = at(process);
   const CandidateEpoch adopted = *std::exchange(here.adopts, std::nullopt);
-  leave(process, here.known.enter(adopted));
+  leave(process, here.known.enter(adopted.start, adopted.epoch));
   here.vote = 0;
   here.next_id = 1;
   finish_round(process);
@@ -468,7 +466,7 @@ void RenewalWorld::leave_barrier(int process, int of_epoch) {
   here.asks = -1;
   if (tried.adopted_in < 0) return fail(fmt::format("process {} is admitted where no survivor is", process));
   here.round = small(tried.adopted_in);
-  leave(process, here.known.enter(candidate));
+  leave(process, here.known.enter(candidate.start, candidate.epoch));
   note_result(process, {of_epoch, 0, 0});
   finish_round(process);
   begin_waiting(process);

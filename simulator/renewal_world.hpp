@@ -156,6 +156,7 @@ class RenewalWorld {
   Sponsor::Step step_of(int process) const;
   bool may_fail(int process, int start) const;
   bool is_ready(int start) const;
+  KnownEpochs::Ballot ballot(int process, KnownEpochs& known) const;
   bool looks(int process) const;
   Bits gone_seats(int in_epoch) const;
 

@@ -85,14 +85,18 @@ EpochState KnownEpochs::state_of(std::uint64_t start, const IsBroken& is_broken)
 
 KnownEpochs::Starts KnownEpochs::drop_broken(const IsBroken& is_broken) { return leave(is_broken); }
 
-std::uint32_t KnownEpochs::choose(std::int32_t newcomers, std::int32_t most_seats,
-                                  const std::function<bool(const CandidateEpoch&)>& has_free_seat) {
+std::uint32_t KnownEpochs::choose(std::int32_t newcomers, std::int32_t most_seats, const HasFreeSeat& has_free_seat) {
   if (candidates_.empty()) return 0;
   const CandidateEpoch& last = candidates_.back();
   if (last.seats > most_seats) return 0;
   const bool has_enough = newcomers >= 0 && static_cast<std::size_t>(newcomers) <= last.newcomers.size();
   if (!has_enough && (last.seats < most_seats || has_free_seat(last))) return 0;
   return voted_ = last.epoch;
+}
+
+KnownEpochs::Ballot KnownEpochs::look(const Asked& asked, const HasFreeSeat& has_free_seat) {
+  const bool waits = !asked.time_is_over && (asked.newcomers > 0 || (asked.newcomers < 0 && asked.has_room));
+  return {choose(waits ? asked.newcomers : 1, asked.most_seats, has_free_seat), !waits};
 }
 
 KnownEpochs::Starts KnownEpochs::after_vote() {
@@ -109,11 +113,11 @@ std::optional<CandidateEpoch> KnownEpochs::adopt(std::uint32_t epoch) {
   return adopted;
 }
 
-KnownEpochs::Starts KnownEpochs::enter(const CandidateEpoch& adopted) {
-  if (adopted_.empty() || adopted_.back() != adopted.start) note_adopted(adopted.start);
-  current_ = adopted.epoch;
+KnownEpochs::Starts KnownEpochs::enter(std::uint64_t start, std::uint32_t epoch) {
+  if (adopted_.empty() || adopted_.back() != start) note_adopted(start);
+  current_ = epoch;
   voted_ = 0;
-  std::erase_if(candidates_, [&](const CandidateEpoch& each) { return each.epoch == adopted.epoch; });
+  std::erase_if(candidates_, [&](const CandidateEpoch& each) { return each.epoch == epoch; });
   if (waiting_ && waiting_->is_mine && waiting_->base != current_) waiting_.reset();  // its base is over
   return leave([](const CandidateEpoch&) { return true; });
 }

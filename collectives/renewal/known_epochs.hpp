@@ -78,8 +78,22 @@ class KnownEpochs {
   Starts drop_broken(const IsBroken& is_broken);
   // The latest, if it has so many newcomers (-1: in all free seats), or its seats are taken and no more may be added:
   // it is voted for. Else 0. So it is if it has more than most_seats.
-  std::uint32_t choose(std::int32_t newcomers, std::int32_t most_seats,
-                       const std::function<bool(const CandidateEpoch&)>& has_free_seat);
+  using HasFreeSeat = std::function<bool(const CandidateEpoch&)>;
+  std::uint32_t choose(std::int32_t newcomers, std::int32_t most_seats, const HasFreeSeat& has_free_seat);
+  // What a renewal asks for, and what its rank knows.
+  struct Asked {
+    std::int32_t newcomers = -1;  // as in ucft_renew_options_t
+    std::int32_t most_seats = 0;  // that an epoch may have
+    bool has_room = false;        // the epoch that it is in has a free seat, or fewer than most_seats
+    bool time_is_over = false;    // it waits for nobody any more
+  };
+  // What the rank has to say to the vote.
+  struct Ballot {
+    std::uint32_t epoch = 0;  // that it names; 0: none
+    bool is_over = false;     // it waits for nobody any more, or for nobody at all
+    bool says_something() const { return epoch != 0 || is_over; }
+  };
+  Ballot look(const Asked& asked, const HasFreeSeat& has_free_seat);
   // No epoch was agreed on: all candidates but the latest are left.
   Starts after_vote();
   // The survivors have agreed on it. None: it is not there. It counts as adopted from here on, though this process has
@@ -87,7 +101,7 @@ class KnownEpochs {
   std::optional<CandidateEpoch> adopt(std::uint32_t epoch);
   // This process goes on there: a survivor after adopt(), or a newcomer that was admitted. All other candidates are
   // left.
-  Starts enter(const CandidateEpoch& adopted);
+  Starts enter(std::uint64_t start, std::uint32_t epoch);
   // As a newcomer: its barrier has ended without a survivor. Or: this process leaves the job.
   void drop(std::uint64_t start);
 

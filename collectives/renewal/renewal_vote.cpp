@@ -16,10 +16,6 @@ RenewalVote::Outcome RenewalVote::outcome() const {
 
 bool RenewalVote::is_split() const { return epoch != -minus_epoch; }
 
-bool waits_for_newcomers(std::int32_t newcomers, bool has_free_seats) {
-  return newcomers > 0 || (newcomers < 0 && has_free_seats);
-}
-
 bool was_admitted(const std::vector<std::int32_t>& newcomers, std::uint32_t contributors, bool missing_known,
                   const std::vector<std::int32_t>& missing) {
   const auto all = static_cast<std::uint32_t>(newcomers.size());

@@ -22,8 +22,6 @@ struct RenewalVote {
   Outcome outcome() const;  // of the agreed words
   bool is_split() const;    // some survivor has named an epoch, and not all have named it
 };
-// Whether newcomers are waited for at all. newcomers: as in ucft_renew_options_t.
-bool waits_for_newcomers(std::int32_t newcomers, bool has_free_seats);
 
 // Of the barrier in which newcomers wait: whether a survivor was in it. contributors: of all ranks. missing: the ranks
 // that were not in it; empty if there were too many to name, and then missing_known is false.

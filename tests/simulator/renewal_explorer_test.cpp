@@ -106,7 +106,7 @@ TEST(KnownEpochs, AnEpochCountsFromTheVoteOn) {
   const auto adopted = known.adopt(2);
   ASSERT_TRUE(adopted);
   EXPECT_EQ(known.state_of(7, is_whole), EpochState::adopted);
-  EXPECT_TRUE(known.enter(*adopted).empty());
+  EXPECT_TRUE(known.enter(adopted->start, adopted->epoch).empty());
   EXPECT_EQ(known.state_of(7, is_whole), EpochState::adopted);
   EXPECT_EQ(known.current(), 2u);
 }

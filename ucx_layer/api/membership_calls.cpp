@@ -129,16 +129,13 @@ ucft_status_t renew(Communicator& comm, const ucft_renew_options_t& options, Com
   const auto limit = limit_after(options.timeout_us);
   epochs.grow_to(options.grow_to);
   for (;;) {
-    std::uint32_t epoch = 0;
-    bool is_over = false;
+    KnownEpochs::Ballot ballot;
     const auto look = [&] {
-      is_over = !waits_for_newcomers(options.newcomers, epochs.has_free_seats()) || context.excluded() ||
-                Context::Clock::now() >= limit;
-      epoch = epochs.candidate(is_over ? 1 : options.newcomers);
-      return epoch != 0 || is_over;
+      ballot = epochs.look(options.newcomers, context.excluded() || Context::Clock::now() >= limit);
+      return ballot.says_something();
     };
     if (!look()) context.wait_until(look, limit);
-    RenewalVote ours = RenewalVote::of(epoch, is_over, context.communicators().next_id());
+    RenewalVote ours = RenewalVote::of(ballot.epoch, ballot.is_over, context.communicators().next_id());
     std::vector<Rank> missing;
     const ucft_status_t status = vote(comm, ours, missing);
     const bool is_agreed = status == UCFT_OK && ours.outcome() == RenewalVote::Outcome::adopt;

@@ -93,7 +93,7 @@ void Agent::stop() {
   if (thread_.joinable()) thread_.join();
   while (!visitors_.empty()) drop(visitors_.begin()->first);
   server_.reset();
-  for (int* const each : {&sponsor_, &listener_})
+  for (int* const each : {&to_sponsor_, &listener_})
     if (const int descriptor = std::exchange(*each, -1); descriptor >= 0) close_own(descriptor);
 }
 
@@ -110,13 +110,13 @@ void Agent::run() {
 
 int Agent::wait_ms() const {
   const bool has_business =
-      accept_after_ > Clock::now() || !visitors_.empty() || seats_.leads() || server_ != nullptr || !first_.empty();
+      accept_after_ > Clock::now() || !visitors_.empty() || sponsor_.leads() || server_ != nullptr || !first_.empty();
   return has_business ? static_cast<int>(tick.count()) : -1;
 }
 
 void Agent::step() {
   const bool accepts = Clock::now() >= accept_after_;
-  std::vector<pollfd> entries{{wakes_, POLLIN, 0}, {accepts ? listener_ : -1, POLLIN, 0}, {sponsor_, POLLIN, 0}};
+  std::vector<pollfd> entries{{wakes_, POLLIN, 0}, {accepts ? listener_ : -1, POLLIN, 0}, {to_sponsor_, POLLIN, 0}};
   constexpr std::size_t own_entries = 3;
   for (const auto& [descriptor, visitor] : visitors_) entries.push_back({descriptor, POLLIN, 0});
   const std::size_t of_server = entries.size();
@@ -185,7 +185,7 @@ bool Agent::take_frame(int descriptor, const JoinFrame& frame) {
 
 bool Agent::take_application(int descriptor, const JoinFrame& frame) {
   const auto apply = structure_in<Apply>(frame.body);
-  if (!apply || seats_.has(descriptor)) return false;
+  if (!apply || sponsor_.has(descriptor)) return false;
   if (apply->version != version) {
     send_whole(descriptor, make_join_frame(JoinWord::refused, "it runs another version of ucft than the job"),
                word_limit_ms);
@@ -207,8 +207,8 @@ bool Agent::take_application(int descriptor, const JoinFrame& frame) {
     return false;
   std::vector<std::uint64_t> starts(std::begin(apply->starts), std::end(apply->starts));
   std::erase(starts, 0u);
-  seats_.accept(descriptor, {apply->wanted_seat, std::string(apply->host, strnlen(apply->host, sizeof apply->host))},
-                std::move(starts));
+  sponsor_.accept(descriptor, {apply->wanted_seat, std::string(apply->host, strnlen(apply->host, sizeof apply->host))},
+                  std::move(starts));
   UCFT_SOMETIMES("a newcomer is accepted");
   sponsor_after_ = std::max(sponsor_after_, Clock::now() + gather_for);
   owner_.say(fmt::format("process {} of host {} wants to join", apply->pid, apply->host), false);
@@ -223,12 +223,12 @@ bool Agent::take_invitation(const JoinFrame& frame) {
 
 void Agent::drop(int descriptor) {
   visitors_.erase(descriptor);
-  seats_.lose(descriptor);
+  sponsor_.lose(descriptor);
   close_own(descriptor);
   count_waiting();
 }
 
-void Agent::count_waiting() { waiting_.store(seats_.waiting(), std::memory_order_relaxed); }
+void Agent::count_waiting() { waiting_.store(sponsor_.waiting(), std::memory_order_relaxed); }
 
 // ---- as a sponsor ---------------------------------------------------------------------------------------------------
 
@@ -236,18 +236,18 @@ void Agent::look_after_newcomers() {
   const auto now = Clock::now();
   std::vector<int> silent;
   for (const auto& [descriptor, visitor] : visitors_)
-    if (!seats_.waits(descriptor) && now >= visitor.since + word_limit) silent.push_back(descriptor);
+    if (!sponsor_.waits(descriptor) && now >= visitor.since + word_limit) silent.push_back(descriptor);
   for (const int each : silent) drop(each);
-  if (visitors_.empty() && !seats_.leads() && server_ == nullptr && first_.empty()) return;
+  if (visitors_.empty() && !sponsor_.leads() && server_ == nullptr && first_.empty()) return;
   const Roster roster = owner_.roster();
   if (roster.me < 0) {
-    if (sponsor_ >= 0 && now >= heard_at_ + silence_limit && UCFT_SOMETIMES("a newcomer's sponsor is silent"))
+    if (to_sponsor_ >= 0 && now >= heard_at_ + silence_limit && UCFT_SOMETIMES("a newcomer's sponsor is silent"))
       lose_sponsor();
-    if (!first_.empty() && sponsor_ < 0 && now >= ask_after_ && !owner_.is_starting()) ask_next();
+    if (!first_.empty() && to_sponsor_ < 0 && now >= ask_after_ && !owner_.is_starting()) ask_next();
     return;
   }
   first_.clear();  // it is a member now
-  if (sponsor_ >= 0) close_own(std::exchange(sponsor_, -1));
+  if (to_sponsor_ >= 0) close_own(std::exchange(to_sponsor_, -1));
   if (waiting() > 0 && now >= tell_after_) tell_newcomers(roster);
   sponsor(roster);
 }
@@ -258,16 +258,16 @@ void Agent::tell_newcomers(const Roster& roster) {
   const std::string frame = make_join_frame(JoinWord::accepted, body_of(roster.living(roster.me)));
   std::vector<int> lost;
   for (const auto& [descriptor, visitor] : visitors_)
-    if (seats_.waits(descriptor) && !send_whole(descriptor, frame, word_limit_ms)) lost.push_back(descriptor);
+    if (sponsor_.waits(descriptor) && !send_whole(descriptor, frame, word_limit_ms)) lost.push_back(descriptor);
   for (const int each : lost) drop(each);
 }
 
 // The next step of the sponsor in this process.
 void Agent::sponsor(const Roster& roster) {
   look_at_server();
-  if (!seats_.leads() && (waiting() == 0 || Clock::now() < sponsor_after_)) return;
+  if (!sponsor_.leads() && (waiting() == 0 || Clock::now() < sponsor_after_)) return;
   using Kind = Sponsor::Step::Kind;
-  const Sponsor::Step step = seats_.look(roster, [this](std::uint64_t start) { return owner_.state_of(start); });
+  const Sponsor::Step step = sponsor_.look(roster, [this](std::uint64_t start) { return owner_.state_of(start); });
   if (step.kind == Kind::end_start || step.kind == Kind::give_up) server_.reset();
   switch (step.kind) {
     case Kind::nothing:
@@ -290,8 +290,8 @@ void Agent::sponsor(const Roster& roster) {
 // It stays for ranks that have yet to read what they need of it, though the epoch may count already.
 void Agent::look_at_server() {
   if (server_ == nullptr) return;
-  if (seats_.leads() && owner_.state_of(seats_.led()) != EpochState::ready) return;
-  const bool is_late = !seats_.leads() && Clock::now() >= serve_until_;
+  if (sponsor_.leads() && owner_.state_of(sponsor_.led()) != EpochState::ready) return;
+  const bool is_late = !sponsor_.leads() && Clock::now() >= serve_until_;
   if (server_->start_up_ended() || is_late) server_.reset();
 }
 
@@ -340,7 +340,7 @@ void Agent::begin_start(const Sponsor::Step& step, const Roster& roster) {
     if (roster.lives[rank] && static_cast<std::int32_t>(rank) != roster.me)
       invitation.guests.push_back({static_cast<std::int32_t>(rank), roster.names[rank]});
   owner_.say(fmt::format("an epoch begins, with newcomers in the seats {}", seats_text(invitation.newcomers())), false);
-  seats_.begun(head.id, step);
+  sponsor_.begun(head.id, step);
   for (const auto& [descriptor, seat] : step.seat_of) send_whole(descriptor, invitation.frame_for(seat), word_limit_ms);
   UCFT_SOMETIMES("a sponsor has invited newcomers");
   owner_.on_invited(std::move(invitation));
@@ -362,9 +362,9 @@ void Agent::ask_next() {
   UCFT_SOMETIMES("a newcomer asks a member");
   const ListenerName asked = to_ask_.back();
   to_ask_.pop_back();
-  sponsor_ = connect_to_listener(asked, connect_limit_ms);
-  if (sponsor_ < 0) return;
-  note_own(sponsor_);
+  to_sponsor_ = connect_to_listener(asked, connect_limit_ms);
+  if (to_sponsor_ < 0) return;
+  note_own(to_sponsor_);
   heard_ = {};
   heard_at_ = Clock::now();
   Apply apply;
@@ -376,12 +376,12 @@ void Agent::ask_next() {
   gethostname(apply.host, sizeof apply.host - 1);
   const std::vector<std::uint64_t> started = owner_.started();
   std::copy_n(started.rbegin(), std::min(started.size(), std::size(apply.starts)), std::begin(apply.starts));
-  if (!send_whole(sponsor_, make_join_frame(JoinWord::apply, bootstrap::bytes_of(apply)), word_limit_ms))
+  if (!send_whole(to_sponsor_, make_join_frame(JoinWord::apply, bootstrap::bytes_of(apply)), word_limit_ms))
     lose_sponsor();
 }
 
 void Agent::listen_to_sponsor() {
-  const bool stays = heard_.read_from(sponsor_);
+  const bool stays = heard_.read_from(to_sponsor_);
   heard_at_ = Clock::now();
   while (const auto frame = heard_.take()) {
     rounds_unheard_ = 0;
@@ -411,7 +411,7 @@ void Agent::listen_to_sponsor() {
 
 void Agent::lose_sponsor() {
   UCFT_SOMETIMES("a newcomer loses its sponsor");
-  if (sponsor_ >= 0) close_own(std::exchange(sponsor_, -1));
+  if (to_sponsor_ >= 0) close_own(std::exchange(to_sponsor_, -1));
   ask_after_ = Clock::now();
 }
 

@@ -104,7 +104,7 @@ class Agent {
   std::atomic<bool> stopping_{false};
   std::atomic<std::int32_t> waiting_{0};
   std::map<int, Visitor> visitors_;  // by descriptor
-  Sponsor seats_;                    // which newcomers it seats, by their descriptors, and when
+  Sponsor sponsor_;                  // which newcomers it seats, by their descriptors, and when
   // Of the start that it leads, or has led: until all ranks have what they need of it.
   std::unique_ptr<bootstrap::RendezvousServer> server_;
   Clock::time_point serve_until_{};
@@ -116,7 +116,7 @@ class Agent {
   // As a newcomer.
   std::vector<ListenerName> first_, to_ask_;  // those given; those to be asked yet, the next one last
   std::int32_t wanted_seat_ = -1;
-  int sponsor_ = -1;  // descriptor
+  int to_sponsor_ = -1;  // descriptor
   JoinReader heard_;
   Clock::time_point ask_after_{}, heard_at_{};
   int rounds_unheard_ = 0;

@@ -238,18 +238,14 @@ void Epochs::grow_to(std::int32_t most_seats) {
   agent_->wake();
 }
 
-std::uint32_t Epochs::candidate(std::int32_t newcomers) {
+KnownEpochs::Ballot Epochs::look(std::int32_t newcomers, bool time_is_over) {
   const std::lock_guard lock(mutex_);
   take_start();
   retire_all(known_.drop_broken(broken_ones()));
-  return known_.choose(newcomers, std::max(current().size(), most_seats_),
-                       [this](const CandidateEpoch& each) { return has_free_seat(*epoch_of(each.start).context); });
-}
-
-bool Epochs::has_free_seats() const {
-  const std::lock_guard lock(mutex_);
-  const Context& context = *epochs_.back().context;
-  return has_free_seat(context) || context.size() < most_seats_;
+  const Context& base = current();
+  const std::int32_t most_seats = std::max(base.size(), most_seats_);
+  return known_.look({newcomers, most_seats, has_free_seat(base) || base.size() < most_seats, time_is_over},
+                     [this](const CandidateEpoch& each) { return has_free_seat(*epoch_of(each.start).context); });
 }
 
 bool Epochs::is_left_behind() {
@@ -323,11 +319,11 @@ Communicator* Epochs::enter(Epoch epoch) {
   for (const std::int32_t rank : epoch.newcomers)  // another process has that seat now
     std::erase_if(reported_, [rank](const auto& each) { return each.first == rank; });
   epoch.context->spare_all(false);
-  const CandidateEpoch entered{epoch.start, epoch.context->cookie(), epoch.newcomers};
+  const std::uint64_t start = epoch.start;
   if (!epochs_.empty()) current().transport().control()->seats.port.store(0, std::memory_order_relaxed);
   show_seats(*epoch.context);
   epochs_.push_back(std::move(epoch));
-  retire_all(known_.enter(entered));
+  retire_all(known_.enter(start, current().cookie()));
   if (!known_.waiting()) next_.reset();
   begin_waiting();
   agent_->wake();

@@ -69,15 +69,14 @@ class Epochs final : public Agent::Owner {
 
   // Newcomers may have new seats, up to so many in all, in epochs that begin from now on. 0: none.
   void grow_to(std::int32_t most_seats);
-  // The epoch to vote for: the latest that is there, if it has so many newcomers (-1: in all free seats), or its seats
-  // are taken. 0: none. It stays until after_vote().
-  std::uint32_t candidate(std::int32_t newcomers);
+  // This rank's words for the vote. The epoch that they name stays until after_vote(). newcomers: as in
+  // ucft_renew_options_t.
+  KnownEpochs::Ballot look(std::int32_t newcomers, bool time_is_over);
   // The survivors have agreed on it: its communicator for the caller. Else: null, and nothing has changed.
   Communicator* adopt(std::uint32_t cookie);
   void after_vote();
   // The others have agreed on the epoch that this rank has voted for, and have given it up there.
   bool is_left_behind();
-  bool has_free_seats() const;  // as this rank knows, or seats that may be added
 
   // A newcomer's way in: its communicator, once it is in an epoch. Null: the time is over, or it can't join, and
   // `error` says why.
