@@ -46,8 +46,26 @@ class Aside {
   Result allreduce(std::vector<T>& values, ucft_op_t op) {
     return until_decided("the allreduce of statistics", [&] { return world_.allreduce(values, op, options_); });
   }
+  // last: the latest result. The lowest rank that was in it prints. Should it die meanwhile, the next one does.
+  template <class Print>
+  void print_once(Result last, Print print) {
+    int printed_by = -1;
+    for (int attempt = 0; attempt < world_.size(); ++attempt) {
+      const int printer = lowest_survivor(last);
+      if (printer == printed_by) break;  // it has contributed to a barrier after it printed
+      if (printer == world_.rank()) print(last);
+      printed_by = printer;
+      last = barrier();
+    }
+  }
 
  private:
+  static int lowest_survivor(const Result& result) {
+    int rank = 0;
+    for (const std::int32_t missing : result.missing) rank += missing == rank ? 1 : 0;
+    return rank;
+  }
+
   // All survivors agree that there were too many failures. So they agree on the repetition, which goes without the
   // ranks that failed.
   template <class Operation>

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "bench/aside.hpp"
@@ -185,19 +184,12 @@ class Respawns {
     renewal_count_ = sums[1];
     std::copy_n(sums.begin() + 2, checked_.size(), checked_.begin());
     for (std::size_t i = 0; i < digests_.size(); ++i) wrong_ += digests_[i] != ~inverse_digests_[i];
-    const Result last = aside_.barrier();
-    if (world_.rank() == first_in(last)) {
+    aside_.print_once(aside_.barrier(), [&](const Result&) {
       const std::string text = arguments_.json ? json() : table();
       std::fwrite(text.data(), 1, text.size(), stdout);
       std::fflush(stdout);
-    }
+    });
     return wrong_ == 0 ? 0 : 1;
-  }
-
-  static int first_in(const Result& result) {
-    int rank = 0;
-    for (const std::int32_t missing : result.missing) rank += missing == rank ? 1 : 0;
-    return rank;
   }
 
   std::string killed_text() const {
@@ -280,16 +272,11 @@ class Respawns {
   bool takes_part_late() const { return !world_.newcomers().empty(); }
 };
 
-std::string_view variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
 }  // namespace
 
-bool takes_newcomers() {
-  const std::string_view joinable = variable("UCFT_JOINABLE");
-  return joinable == "y" || joinable == "yes" || joinable == "on" || joinable == "1" || !variable("UCFT_JOIN").empty();
+bool takes_newcomers(const Context& context) {
+  char address[64];
+  return ucft_context_address(context.get(), address, sizeof address) == UCFT_OK;
 }
 
 int run_respawns(Communicator& world, const Arguments& arguments, int f) {

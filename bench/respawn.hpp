@@ -9,8 +9,7 @@
 
 namespace ucft::detail::bench {
 
-// Whether this job was started so, or this process is a newcomer.
-bool takes_newcomers();
+bool takes_newcomers(const Context& context);  // the job was started so
 
 // 0, or 1 if a result was wrong. The lowest rank prints.
 int run_respawns(Communicator& world, const Arguments& arguments, int f);

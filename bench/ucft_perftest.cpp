@@ -359,26 +359,13 @@ class Perftest {
     return false;
   }
 
-  // Merges the tallies; the lowest survivor prints. Should it die meanwhile, the next one does.
+  // Merges the tallies and prints them.
   void report(std::size_t row) {
     tally_.close();
     aside_.allreduce(tally_.sums(), UCFT_SUM);
-    Result merged = aside_.allreduce(tally_.maxima(), UCFT_MAX);
+    const Result merged = aside_.allreduce(tally_.maxima(), UCFT_MAX);
     wrong_ += tally_.wrong();
-    int printed_by = -1;
-    for (int attempt = 0; attempt < world_.size(); ++attempt) {
-      const int printer = lowest_survivor(merged);
-      if (printer == printed_by) break;  // it has contributed to a barrier after it printed
-      if (printer == world_.rank()) print(row, merged);
-      printed_by = printer;
-      merged = aside_.barrier();
-    }
-  }
-
-  static int lowest_survivor(const Result& result) {
-    int rank = 0;
-    for (const std::int32_t missing : result.missing) rank += missing == rank ? 1 : 0;
-    return rank;
+    aside_.print_once(merged, [&](const Result& last) { print(row, last); });
   }
 
   void print(std::size_t number, const Result& merged) const {
@@ -472,12 +459,6 @@ void note_proof(const ucft_failure_t* failure, void* arg) {
 
 int run(const Arguments& arguments) {
   if (!arguments.tune.empty()) return tune_and_write(arguments);
-  if (arguments.respawns > 0 && !takes_newcomers()) {
-    if (is_first_process())
-      fmt::print(stderr, "ucft_perftest: --respawn: this job takes no newcomers: start it by ucft_run --respawn {}\n",
-                 arguments.respawns * static_cast<std::int64_t>(arguments.deaths.size()));
-    return exit_usage;
-  }
   if (arguments.gossip && !arguments.gossip->faults.empty())
     setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
   ContextOptions options;
@@ -486,6 +467,12 @@ int run(const Arguments& arguments) {
   options.failure_callback_arg = &first_proof_ns;
   Context context(options);
   Communicator world = arguments.respawns > 0 ? Communicator::join(context) : Communicator(context);
+  if (arguments.respawns > 0 && !takes_newcomers(context)) {
+    if (world.rank() == 0)
+      fmt::print(stderr, "ucft_perftest: --respawn: this job takes no newcomers: start it by ucft_run --respawn {}\n",
+                 arguments.respawns * static_cast<std::int64_t>(arguments.deaths.size()));
+    return exit_usage;
+  }
   if (!arguments.calibrate.empty()) return calibrate_and_print(world, arguments);
   if (const std::string problem = problem_with(arguments, world.size()); !problem.empty()) {
     if (world.rank() == 0) fmt::print(stderr, "ucft_perftest: {}\n", problem);

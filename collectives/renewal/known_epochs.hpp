@@ -87,7 +87,7 @@ class KnownEpochs {
     bool has_room = false;        // the epoch that it is in has a free seat, or fewer than most_seats
     bool time_is_over = false;    // it waits for nobody any more
   };
-  // What the rank has to say to the vote.
+  // The rank's words for the vote.
   struct Ballot {
     std::uint32_t epoch = 0;  // that it names; 0: none
     bool is_over = false;     // it waits for nobody any more, or for nobody at all
