@@ -80,7 +80,7 @@ class KnownEpochs {
   // it is voted for. Else 0. So it is if it has more than most_seats.
   using HasFreeSeat = std::function<bool(const CandidateEpoch&)>;
   std::uint32_t choose(std::int32_t newcomers, std::int32_t most_seats, const HasFreeSeat& has_free_seat);
-  // What a renewal asks for, and what its rank knows.
+  // Wishes of a renewal, and its rank's knowledge.
   struct Asked {
     std::int32_t newcomers = -1;  // as in ucft_renew_options_t
     std::int32_t most_seats = 0;  // that an epoch may have
