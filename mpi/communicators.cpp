@@ -5,6 +5,8 @@
 
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
+#include "mpi/nonblocking.hpp"
+#include "mpi/requests.hpp"
 #include "mpi/report.hpp"
 
 namespace ucft::mpi {
@@ -30,6 +32,7 @@ int on_free(MPI_Comm, int, void* attribute, void*) {
   changes.fetch_add(1, std::memory_order_release);
   auto* communicator = static_cast<Communicator*>(attribute);
   if (world.on) {
+    end_all_of(*communicator);
     const Turn turn;
     ucft_comm_destroy(communicator->handle);
   }
@@ -199,11 +202,69 @@ int pass_on_split(MPI_Comm comm, Outcome why, Pmpi pmpi) {
 }
 
 }  // namespace
+
+int meet_all(MPI_Comm comm) {
+  const Communicator& on = *find_communicator(comm);
+  std::int32_t first_missing = -1;
+  ucft_result_t result = UCFT_RESULT_INIT;
+  result.missing = &first_missing;
+  result.missing_capacity = 1;
+  if (const ucft_status_t status = meet(on, &result); status != UCFT_OK) return raise_status(comm, status, -1);
+  return first_missing < 0 ? MPI_SUCCESS : raise_death(comm, world_rank_of(comm, first_missing));
+}
+
+// Ranks of a part have its first rank as their colour.
+int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part) {
+  const Communicator& parent = *find_communicator(comm);
+  auto end = static_cast<std::int32_t>(mine);
+  if (const ucft_status_t status = agree_on_greatest(parent.handle, end, end); status != UCFT_OK)
+    return raise_status(comm, status, -1);
+  if (end != static_cast<std::int32_t>(Creation::made)) *part = MPI_COMM_NULL;  // it is left to MPI
+  if (end == static_cast<std::int32_t>(Creation::lost)) return raise_death(comm, some_death());
+  if (end != static_cast<std::int32_t>(Creation::made))
+    return mine == Creation::failed ? error : raise_failure_elsewhere(comm);
+  const bool is_member = *part != MPI_COMM_NULL;
+  int colour = -1, rank = 0, size = 0;
+  if (is_member) {
+    MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    const int first = 0;
+    PMPI_Comm_group(comm, &all);
+    PMPI_Comm_group(*part, &group);
+    PMPI_Group_translate_ranks(group, 1, &first, all, &colour);
+    PMPI_Group_free(&group);
+    PMPI_Group_free(&all);
+    PMPI_Comm_rank(*part, &rank);
+    PMPI_Comm_size(*part, &size);
+  }
+  ucft_comm_h handle = UCFT_COMM_NULL;
+  std::vector<int> members;
+  ucft_status_t status = UCFT_OK;
+  {
+    const Turn turn;
+    status = ucft_comm_split(parent.handle, colour, rank, &handle);
+  }
+  if (status == UCFT_OK && is_member) status = agree_on_members(parent, handle, members);
+  if (status != UCFT_OK || !is_member) return raise_status(comm, status, -1);
+  if (static_cast<int>(members.size()) == size) {
+    attach(*part, handle);
+  } else {  // one has died since: its collectives are MPI's, and errors
+    const Turn turn;
+    ucft_comm_destroy(handle);
+  }
+  return MPI_SUCCESS;
+}
+
 }  // namespace ucft::mpi
 
 using namespace ucft::mpi;
 
 extern "C" {
+
+// Requests may outlive it.
+int MPI_Comm_free(MPI_Comm* comm) {
+  if (world.on && comm != nullptr && *comm != MPI_COMM_NULL) requests.move_to_world(*comm);
+  return PMPI_Comm_free(comm);
+}
 
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* created) {
   return dup(comm, created, duplicate, [=] { return PMPI_Comm_dup(comm, created); });

@@ -51,6 +51,13 @@ ucft_status_t meet(const Communicator& comm, ucft_result_t* result);
 // Collective over `on`; MPI goes on.
 ucft_status_t agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest);
 
+// All ranks of comm, which ucft knows, are here: MPI_SUCCESS. Or all have the error that one is dead.
+int meet_all(MPI_Comm comm);
+// Collective over comm, behind a call of MPI's that has made part of it, with that error (on some ranks part may be
+// MPI_COMM_NULL). If it has been made on all of them it is one of ucft's, too: MPI_SUCCESS. Else an error on all.
+enum class Creation : int;
+int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part);
+
 extern Communicator of_world;
 // Of another than the world's.
 const Communicator* find_derived(MPI_Comm comm);
@@ -58,5 +65,7 @@ const Communicator* find_derived(MPI_Comm comm);
 inline const Communicator* find_communicator(MPI_Comm comm) {
   return !world.on ? nullptr : comm == MPI_COMM_WORLD ? &of_world : find_derived(comm);
 }
+
+inline int ranks_of(const Communicator* comm) { return comm == nullptr ? 0 : comm->size; }
 
 }  // namespace ucft::mpi

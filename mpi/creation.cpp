@@ -114,7 +114,7 @@ Creation on_its_own_thread(const Members& members, MPI_Comm* created, int& error
     if (!deaths.end_the_wait()) continue;
     if (!world.threaded) park(thread.native_handle());  // else it may hold a lock
     thread.detach();
-    world.lost_by = deaths.dead();
+    lose_mpi(deaths.dead());
     return Creation::lost;
   }
   lock.unlock();
@@ -139,7 +139,7 @@ Creation nonblocking(const Members& members, MPI_Comm* created, int& error, Begi
 #ifdef OPEN_MPI
     return Creation::unfinished;
 #else
-    world.lost_by = deaths.dead();
+    lose_mpi(deaths.dead());
     return Creation::lost;
 #endif
   }

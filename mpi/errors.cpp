@@ -40,7 +40,7 @@ int code_of(std::string sentence) {
 }
 
 #ifdef OPEN_MPI
-void end_job_if_fatal(MPI_Comm, const std::string&) {}  // its handler sees to that: aborting.cpp
+void end_job_if_fatal(MPI_Errhandler, const std::string&) {}  // its handler sees to that: aborting.cpp
 #else
 constexpr auto reading_takes = 1s;  // at most: a launcher may read nothing
 
@@ -56,46 +56,67 @@ void wait_until_stderr_is_read() {
   }
 }
 
-// MPICH's handler ends its caller alone where it is called by MPI_Comm_call_errhandler (4.0.2).
-void end_job_if_fatal(MPI_Comm comm, const std::string& sentence) {
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
-  const bool is_fatal = handler == MPI_ERRORS_ARE_FATAL;
-  PMPI_Errhandler_free(&handler);
-  if (!is_fatal) return;
+// MPICH's handler ends its caller alone where it is called by MPI_Comm_call_errhandler and its like (4.0.2).
+void end_job_if_fatal(MPI_Errhandler handler, const std::string& sentence) {
+  if (handler != MPI_ERRORS_ARE_FATAL) return;
   std::fprintf(stderr, "%s; rank %d ends the job, as MPI_ERRORS_ARE_FATAL\n", sentence.c_str(), world.rank);
   wait_until_stderr_is_read();
   PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 #endif
 
-int raise(MPI_Comm comm, std::string sentence) {
-  end_job_if_fatal(comm, sentence);
-  const int code = code_of(std::move(sentence));
-  PMPI_Comm_call_errhandler(comm, code);
+template <class Object>
+int raise_on(Object object, int code, int (*handler_of)(Object, MPI_Errhandler*), int (*call)(Object, int)) {
+  char sentence[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  PMPI_Error_string(code, sentence, &length);
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (handler_of(object, &handler) == MPI_SUCCESS) {
+    end_job_if_fatal(handler, sentence);
+    PMPI_Errhandler_free(&handler);
+  }
+  call(object, code);
   return code;
+}
+
+std::string sentence_of_death(int world_rank) {
+  return "ucft: rank " + std::to_string(world_rank) + " of MPI_COMM_WORLD has failed";
 }
 
 }  // namespace
 
-int raise_death(MPI_Comm comm, int world_rank) {
-  return raise(comm, "ucft: rank " + std::to_string(world_rank) + " of MPI_COMM_WORLD has failed");
+int raise_code(MPI_Comm comm, int code) {
+  return raise_on(comm, code, PMPI_Comm_get_errhandler, PMPI_Comm_call_errhandler);
 }
+int raise_on_window(MPI_Win window, int code) {
+  return raise_on(window, code, PMPI_Win_get_errhandler, PMPI_Win_call_errhandler);
+}
+int raise_on_file(MPI_File file, int code) {
+  return raise_on(file, code, PMPI_File_get_errhandler, PMPI_File_call_errhandler);
+}
+
+int death_code(int world_rank) { return code_of(sentence_of_death(world_rank)); }
+
+int raise_death(MPI_Comm comm, int world_rank) { return raise_code(comm, death_code(world_rank)); }
 
 int raise_failure_elsewhere(MPI_Comm comm) {
-  return raise(comm, "ucft: MPI could not make the communicator on another rank");
+  return raise_code(comm, code_of("ucft: MPI could not make the communicator on another rank"));
 }
 
-int raise_error(MPI_Comm comm, ucft_status_t status, int root) {
+int error_code(MPI_Comm comm, ucft_status_t status, int root) {
   if (status == UCFT_ERR_ROOT_FAILED && root >= 0) {
     MPI_Group group = MPI_GROUP_NULL;
     int world_rank = root;
     PMPI_Comm_group(comm, &group);
     PMPI_Group_translate_ranks(group, 1, &root, world.group, &world_rank);
     PMPI_Group_free(&group);
-    return raise_death(comm, world_rank);
+    return death_code(world_rank);
   }
-  return raise(comm, std::string("ucft: ") + ucft_status_name(status) + ": " + ucft_last_error());
+  return code_of(std::string("ucft: ") + ucft_status_name(status) + ": " + ucft_last_error());
+}
+
+int raise_error(MPI_Comm comm, ucft_status_t status, int root) {
+  return raise_code(comm, error_code(comm, status, root));
 }
 
 }  // namespace ucft::mpi

@@ -9,6 +9,13 @@ namespace ucft::mpi {
 
 // world_rank is dead, and the call needs it.
 int raise_death(MPI_Comm comm, int world_rank);
+// The code of that error, to be raised later.
+int death_code(int world_rank);
+int error_code(MPI_Comm comm, ucft_status_t status, int root);
+// Returns it.
+int raise_code(MPI_Comm comm, int code);
+int raise_on_window(MPI_Win window, int code);
+int raise_on_file(MPI_File file, int code);
 // MPI has an error on another rank of the communicator that was to be made.
 int raise_failure_elsewhere(MPI_Comm comm);
 int raise_error(MPI_Comm comm, ucft_status_t status, int root);

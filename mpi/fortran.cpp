@@ -1,6 +1,9 @@
 // Open MPI's Fortran functions, which call PMPI_..., are taken over here: those of mpif.h and `use mpi` (mpi_bcast_),
 // and those of `use mpi_f08` (mpi_bcast_f08_). The arguments of both come in the same way, but in the second the error
 // may be absent. MPICH's Fortran functions call MPI_... by themselves, and need nothing.
+#include <algorithm>
+#include <vector>
+
 #include "mpi/world.hpp"
 
 #ifdef OPEN_MPI
@@ -27,6 +30,142 @@ bool wants_status(MPI_Fint* status) { return status != nullptr && status != MPI_
 
 MPI_Datatype type_of(const MPI_Fint* type) { return PMPI_Type_f2c(*type); }
 MPI_Comm comm_of(const MPI_Fint* comm) { return PMPI_Comm_f2c(*comm); }
+
+// Arguments that a function writes: a variable of C, which goes to Fortran's when the call is over.
+class RequestInOut {
+ public:
+  explicit RequestInOut(MPI_Fint* to) : to_(to), request_(PMPI_Request_f2c(*to)) {}
+  ~RequestInOut() { *to_ = PMPI_Request_c2f(request_); }
+  RequestInOut(const RequestInOut&) = delete;
+  RequestInOut& operator=(const RequestInOut&) = delete;
+  operator MPI_Request*() { return &request_; }
+
+ private:
+  MPI_Fint* to_;
+  MPI_Request request_;
+};
+
+class RequestOut {
+ public:
+  explicit RequestOut(MPI_Fint* to) : to_(to) {}
+  ~RequestOut() { *to_ = PMPI_Request_c2f(request_); }
+  RequestOut(const RequestOut&) = delete;
+  RequestOut& operator=(const RequestOut&) = delete;
+  operator MPI_Request*() { return &request_; }
+
+ private:
+  MPI_Fint* to_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+class RequestsInOut {
+ public:
+  RequestsInOut(MPI_Fint* to, int count) : to_(to) {
+    for (int i = 0; i < count; ++i) requests_.push_back(PMPI_Request_f2c(to[i]));
+  }
+  ~RequestsInOut() {
+    for (std::size_t i = 0; i < requests_.size(); ++i) to_[i] = PMPI_Request_c2f(requests_[i]);
+  }
+  RequestsInOut(const RequestsInOut&) = delete;
+  RequestsInOut& operator=(const RequestsInOut&) = delete;
+  operator MPI_Request*() { return requests_.empty() ? &none_ : requests_.data(); }
+
+ private:
+  MPI_Fint* to_;
+  MPI_Request none_ = MPI_REQUEST_NULL;
+  std::vector<MPI_Request> requests_;
+};
+
+class CommOut {
+ public:
+  explicit CommOut(MPI_Fint* to) : to_(to) {}
+  ~CommOut() { *to_ = PMPI_Comm_c2f(comm_); }
+  CommOut(const CommOut&) = delete;
+  CommOut& operator=(const CommOut&) = delete;
+  operator MPI_Comm*() { return &comm_; }
+
+ private:
+  MPI_Fint* to_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+class StatusOut {
+ public:
+  explicit StatusOut(MPI_Fint* to) : to_(wants_status(to) ? to : nullptr) {
+    if (to_ != nullptr) PMPI_Status_f2c(to_, &status_);
+  }
+  ~StatusOut() {
+    if (to_ != nullptr) PMPI_Status_c2f(&status_, to_);
+  }
+  StatusOut(const StatusOut&) = delete;
+  StatusOut& operator=(const StatusOut&) = delete;
+  operator MPI_Status*() { return to_ == nullptr ? MPI_STATUS_IGNORE : &status_; }
+
+ private:
+  MPI_Fint* to_;
+  MPI_Status status_;
+};
+
+class StatusesOut {
+ public:
+  StatusesOut(MPI_Fint* to, int count) : to_(to == nullptr || to == MPI_F_STATUSES_IGNORE ? nullptr : to) {
+    if (to_ != nullptr) statuses_.resize(static_cast<std::size_t>(std::max(count, 0)));
+    for (std::size_t i = 0; i < statuses_.size(); ++i) PMPI_Status_f2c(to_ + i * ints, &statuses_[i]);
+  }
+  ~StatusesOut() {
+    for (std::size_t i = 0; i < statuses_.size(); ++i) PMPI_Status_c2f(&statuses_[i], to_ + i * ints);
+  }
+  StatusesOut(const StatusesOut&) = delete;
+  StatusesOut& operator=(const StatusesOut&) = delete;
+  operator MPI_Status*() { return to_ == nullptr ? MPI_STATUSES_IGNORE : statuses_.data(); }
+
+ private:
+  static constexpr std::size_t ints = sizeof(MPI_Status) / sizeof(MPI_Fint);  // MPI_STATUS_SIZE
+  MPI_Fint* to_;
+  std::vector<MPI_Status> statuses_;
+};
+
+class LogicalOut {
+ public:
+  explicit LogicalOut(MPI_Fint* to) : to_(to) {}
+  ~LogicalOut() { *to_ = value_ != 0 ? 1 : 0; }
+  LogicalOut(const LogicalOut&) = delete;
+  LogicalOut& operator=(const LogicalOut&) = delete;
+  operator int*() { return &value_; }
+
+ private:
+  MPI_Fint* to_;
+  int value_ = 0;
+};
+
+class Logicals {
+ public:
+  Logicals(const MPI_Fint* from, int count) {
+    for (int i = 0; i < count; ++i) values_.push_back(from[i] != 0 ? 1 : 0);
+  }
+  operator const int*() const { return values_.data(); }
+
+ private:
+  std::vector<int> values_;
+};
+
+// Fortran counts from one.
+void count_from_one(int count, MPI_Fint* indices) {
+  for (int i = 0; i < count; ++i) indices[i] += 1;  // MPI_UNDEFINED is negative
+}
+
+class IndexOut {
+ public:
+  explicit IndexOut(MPI_Fint* to) : to_(to) {}
+  ~IndexOut() { *to_ = index_ < 0 ? index_ : index_ + 1; }
+  IndexOut(const IndexOut&) = delete;
+  IndexOut& operator=(const IndexOut&) = delete;
+  operator int*() { return &index_; }
+
+ private:
+  MPI_Fint* to_;
+  int index_ = MPI_UNDEFINED;
+};
 
 }  // namespace
 
@@ -101,6 +240,274 @@ void mpi_recv_(void* buffer, MPI_Fint* count, MPI_Fint* type, MPI_Fint* peer, MP
   if (wants_status(status)) PMPI_Status_c2f(&result, status);
 }
 
+void mpi_gather_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6, MPI_Fint* a7,
+                 MPI_Fint* error) {
+  give(error, MPI_Gather(memory(a0), *a1, type_of(a2), memory(a3), *a4, type_of(a5), *a6, comm_of(a7)));
+}
+
+void mpi_gatherv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                  MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* error) {
+  give(error, MPI_Gatherv(memory(a0), *a1, type_of(a2), memory(a3), a4, a5, type_of(a6), *a7, comm_of(a8)));
+}
+
+void mpi_scatter_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                  MPI_Fint* a7, MPI_Fint* error) {
+  give(error, MPI_Scatter(memory(a0), *a1, type_of(a2), memory(a3), *a4, type_of(a5), *a6, comm_of(a7)));
+}
+
+void mpi_scatterv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, void* a4, MPI_Fint* a5, MPI_Fint* a6,
+                   MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* error) {
+  give(error, MPI_Scatterv(memory(a0), a1, a2, type_of(a3), memory(a4), *a5, type_of(a6), *a7, comm_of(a8)));
+}
+
+void mpi_alltoall_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                   MPI_Fint* error) {
+  give(error, MPI_Alltoall(memory(a0), *a1, type_of(a2), memory(a3), *a4, type_of(a5), comm_of(a6)));
+}
+
+void mpi_alltoallv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, void* a4, MPI_Fint* a5, MPI_Fint* a6,
+                    MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* error) {
+  give(error, MPI_Alltoallv(memory(a0), a1, a2, type_of(a3), memory(a4), a5, a6, type_of(a7), comm_of(a8)));
+}
+
+void mpi_reduce_scatter_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* error) {
+  give(error, MPI_Reduce_scatter(memory(a0), memory(a1), a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5)));
+}
+
+void mpi_reduce_scatter_block_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5,
+                               MPI_Fint* error) {
+  give(error, MPI_Reduce_scatter_block(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5)));
+}
+
+void mpi_scan_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* error) {
+  give(error, MPI_Scan(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5)));
+}
+
+void mpi_exscan_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* error) {
+  give(error, MPI_Exscan(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5)));
+}
+
+void mpi_igather_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                  MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* error) {
+  give(error,
+       MPI_Igather(memory(a0), *a1, type_of(a2), memory(a3), *a4, type_of(a5), *a6, comm_of(a7), RequestOut(a8)));
+}
+
+void mpi_igatherv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                   MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* a9, MPI_Fint* error) {
+  give(error,
+       MPI_Igatherv(memory(a0), *a1, type_of(a2), memory(a3), a4, a5, type_of(a6), *a7, comm_of(a8), RequestOut(a9)));
+}
+
+void mpi_iscatter_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                   MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* error) {
+  give(error,
+       MPI_Iscatter(memory(a0), *a1, type_of(a2), memory(a3), *a4, type_of(a5), *a6, comm_of(a7), RequestOut(a8)));
+}
+
+void mpi_iscatterv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, void* a4, MPI_Fint* a5, MPI_Fint* a6,
+                    MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* a9, MPI_Fint* error) {
+  give(error,
+       MPI_Iscatterv(memory(a0), a1, a2, type_of(a3), memory(a4), *a5, type_of(a6), *a7, comm_of(a8), RequestOut(a9)));
+}
+
+void mpi_ialltoall_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                    MPI_Fint* a7, MPI_Fint* error) {
+  give(error, MPI_Ialltoall(memory(a0), *a1, type_of(a2), memory(a3), *a4, type_of(a5), comm_of(a6), RequestOut(a7)));
+}
+
+void mpi_ialltoallv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, void* a4, MPI_Fint* a5, MPI_Fint* a6,
+                     MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* a9, MPI_Fint* error) {
+  give(error,
+       MPI_Ialltoallv(memory(a0), a1, a2, type_of(a3), memory(a4), a5, a6, type_of(a7), comm_of(a8), RequestOut(a9)));
+}
+
+void mpi_ireduce_scatter_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                          MPI_Fint* error) {
+  give(error,
+       MPI_Ireduce_scatter(memory(a0), memory(a1), a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_ireduce_scatter_block_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5,
+                                MPI_Fint* a6, MPI_Fint* error) {
+  give(error, MPI_Ireduce_scatter_block(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5),
+                                        RequestOut(a6)));
+}
+
+void mpi_iscan_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                MPI_Fint* error) {
+  give(error, MPI_Iscan(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_iexscan_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                  MPI_Fint* error) {
+  give(error, MPI_Iexscan(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_iallreduce_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                     MPI_Fint* error) {
+  give(error, MPI_Iallreduce(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_ireduce_(void* a0, void* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                  MPI_Fint* a7, MPI_Fint* error) {
+  give(error,
+       MPI_Ireduce(memory(a0), memory(a1), *a2, type_of(a3), PMPI_Op_f2c(*a4), *a5, comm_of(a6), RequestOut(a7)));
+}
+
+void mpi_ibcast_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* error) {
+  give(error, MPI_Ibcast(memory(a0), *a1, type_of(a2), *a3, comm_of(a4), RequestOut(a5)));
+}
+
+void mpi_ibarrier_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* error) {
+  give(error, MPI_Ibarrier(comm_of(a0), RequestOut(a1)));
+}
+
+void mpi_iallgather_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                     MPI_Fint* a7, MPI_Fint* error) {
+  give(error, MPI_Iallgather(memory(a0), *a1, type_of(a2), memory(a3), *a4, type_of(a5), comm_of(a6), RequestOut(a7)));
+}
+
+void mpi_iallgatherv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, void* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                      MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* error) {
+  give(error,
+       MPI_Iallgatherv(memory(a0), *a1, type_of(a2), memory(a3), a4, a5, type_of(a6), comm_of(a7), RequestOut(a8)));
+}
+
+void mpi_ssend_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* error) {
+  give(error, MPI_Ssend(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5)));
+}
+
+void mpi_bsend_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* error) {
+  give(error, MPI_Bsend(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5)));
+}
+
+void mpi_rsend_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* error) {
+  give(error, MPI_Rsend(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5)));
+}
+
+void mpi_isend_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                MPI_Fint* error) {
+  give(error, MPI_Isend(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_issend_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                 MPI_Fint* error) {
+  give(error, MPI_Issend(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_ibsend_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                 MPI_Fint* error) {
+  give(error, MPI_Ibsend(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_irsend_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                 MPI_Fint* error) {
+  give(error, MPI_Irsend(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_irecv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                MPI_Fint* error) {
+  give(error, MPI_Irecv(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_send_init_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                    MPI_Fint* error) {
+  give(error, MPI_Send_init(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_ssend_init_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                     MPI_Fint* error) {
+  give(error, MPI_Ssend_init(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_bsend_init_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                     MPI_Fint* error) {
+  give(error, MPI_Bsend_init(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_rsend_init_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                     MPI_Fint* error) {
+  give(error, MPI_Rsend_init(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_recv_init_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                    MPI_Fint* error) {
+  give(error, MPI_Recv_init(memory(a0), *a1, type_of(a2), *a3, *a4, comm_of(a5), RequestOut(a6)));
+}
+
+void mpi_sendrecv_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, void* a5, MPI_Fint* a6,
+                   MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* a9, MPI_Fint* a10, MPI_Fint* a11, MPI_Fint* error) {
+  give(error, MPI_Sendrecv(memory(a0), *a1, type_of(a2), *a3, *a4, memory(a5), *a6, type_of(a7), *a8, *a9, comm_of(a10),
+                           StatusOut(a11)));
+}
+
+void mpi_sendrecv_replace_(void* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5, MPI_Fint* a6,
+                           MPI_Fint* a7, MPI_Fint* a8, MPI_Fint* error) {
+  give(error, MPI_Sendrecv_replace(memory(a0), *a1, type_of(a2), *a3, *a4, *a5, *a6, comm_of(a7), StatusOut(a8)));
+}
+
+void mpi_probe_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* error) {
+  give(error, MPI_Probe(*a0, *a1, comm_of(a2), StatusOut(a3)));
+}
+
+void mpi_iprobe_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* error) {
+  give(error, MPI_Iprobe(*a0, *a1, comm_of(a2), LogicalOut(a3), StatusOut(a4)));
+}
+
+void mpi_wait_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* error) { give(error, MPI_Wait(RequestInOut(a0), StatusOut(a1))); }
+
+void mpi_test_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* error) {
+  give(error, MPI_Test(RequestInOut(a0), LogicalOut(a1), StatusOut(a2)));
+}
+
+void mpi_request_free_(MPI_Fint* a0, MPI_Fint* error) { give(error, MPI_Request_free(RequestInOut(a0))); }
+
+void mpi_start_(MPI_Fint* a0, MPI_Fint* error) { give(error, MPI_Start(RequestInOut(a0))); }
+
+void mpi_cart_create_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5,
+                      MPI_Fint* error) {
+  give(error, MPI_Cart_create(comm_of(a0), *a1, a2, Logicals(a3, *a1), *a4, CommOut(a5)));
+}
+
+void mpi_comm_split_type_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* error) {
+  give(error, MPI_Comm_split_type(comm_of(a0), *a1, *a2, PMPI_Info_f2c(*a3), CommOut(a4)));
+}
+
+void mpi_waitall_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* statuses, MPI_Fint* error) {
+  give(error, MPI_Waitall(*count, RequestsInOut(requests, *count), StatusesOut(statuses, *count)));
+}
+
+void mpi_testall_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* flag, MPI_Fint* statuses, MPI_Fint* error) {
+  give(error, MPI_Testall(*count, RequestsInOut(requests, *count), LogicalOut(flag), StatusesOut(statuses, *count)));
+}
+
+void mpi_waitany_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* index, MPI_Fint* status, MPI_Fint* error) {
+  give(error, MPI_Waitany(*count, RequestsInOut(requests, *count), IndexOut(index), StatusOut(status)));
+}
+
+void mpi_testany_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* index, MPI_Fint* flag, MPI_Fint* status,
+                  MPI_Fint* error) {
+  give(error,
+       MPI_Testany(*count, RequestsInOut(requests, *count), IndexOut(index), LogicalOut(flag), StatusOut(status)));
+}
+
+void mpi_waitsome_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* done, MPI_Fint* indices, MPI_Fint* statuses,
+                   MPI_Fint* error) {
+  give(error, MPI_Waitsome(*count, RequestsInOut(requests, *count), done, indices, StatusesOut(statuses, *count)));
+  count_from_one(*done, indices);
+}
+
+void mpi_testsome_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* done, MPI_Fint* indices, MPI_Fint* statuses,
+                   MPI_Fint* error) {
+  give(error, MPI_Testsome(*count, RequestsInOut(requests, *count), done, indices, StatusesOut(statuses, *count)));
+  count_from_one(*done, indices);
+}
+
+void mpi_startall_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* error) {
+  give(error, MPI_Startall(*count, RequestsInOut(requests, *count)));
+}
+
 // Each under its name in `use mpi_f08`, and with the two underscores that some compilers append.
 #define UCFT_ALSO(name)                                              \
   __typeof__(name##_) name##_f08_ __attribute__((alias(#name "_"))); \
@@ -119,6 +526,62 @@ UCFT_ALSO(mpi_comm_split)
 UCFT_ALSO(mpi_comm_create)
 UCFT_ALSO(mpi_send)
 UCFT_ALSO(mpi_recv)
+UCFT_ALSO(mpi_gather)
+UCFT_ALSO(mpi_gatherv)
+UCFT_ALSO(mpi_scatter)
+UCFT_ALSO(mpi_scatterv)
+UCFT_ALSO(mpi_alltoall)
+UCFT_ALSO(mpi_alltoallv)
+UCFT_ALSO(mpi_reduce_scatter)
+UCFT_ALSO(mpi_reduce_scatter_block)
+UCFT_ALSO(mpi_scan)
+UCFT_ALSO(mpi_exscan)
+UCFT_ALSO(mpi_igather)
+UCFT_ALSO(mpi_igatherv)
+UCFT_ALSO(mpi_iscatter)
+UCFT_ALSO(mpi_iscatterv)
+UCFT_ALSO(mpi_ialltoall)
+UCFT_ALSO(mpi_ialltoallv)
+UCFT_ALSO(mpi_ireduce_scatter)
+UCFT_ALSO(mpi_ireduce_scatter_block)
+UCFT_ALSO(mpi_iscan)
+UCFT_ALSO(mpi_iexscan)
+UCFT_ALSO(mpi_iallreduce)
+UCFT_ALSO(mpi_ireduce)
+UCFT_ALSO(mpi_ibcast)
+UCFT_ALSO(mpi_ibarrier)
+UCFT_ALSO(mpi_iallgather)
+UCFT_ALSO(mpi_iallgatherv)
+UCFT_ALSO(mpi_ssend)
+UCFT_ALSO(mpi_bsend)
+UCFT_ALSO(mpi_rsend)
+UCFT_ALSO(mpi_isend)
+UCFT_ALSO(mpi_issend)
+UCFT_ALSO(mpi_ibsend)
+UCFT_ALSO(mpi_irsend)
+UCFT_ALSO(mpi_irecv)
+UCFT_ALSO(mpi_send_init)
+UCFT_ALSO(mpi_ssend_init)
+UCFT_ALSO(mpi_bsend_init)
+UCFT_ALSO(mpi_rsend_init)
+UCFT_ALSO(mpi_recv_init)
+UCFT_ALSO(mpi_sendrecv)
+UCFT_ALSO(mpi_sendrecv_replace)
+UCFT_ALSO(mpi_probe)
+UCFT_ALSO(mpi_iprobe)
+UCFT_ALSO(mpi_wait)
+UCFT_ALSO(mpi_test)
+UCFT_ALSO(mpi_request_free)
+UCFT_ALSO(mpi_start)
+UCFT_ALSO(mpi_cart_create)
+UCFT_ALSO(mpi_comm_split_type)
+UCFT_ALSO(mpi_waitall)
+UCFT_ALSO(mpi_testall)
+UCFT_ALSO(mpi_waitany)
+UCFT_ALSO(mpi_testany)
+UCFT_ALSO(mpi_waitsome)
+UCFT_ALSO(mpi_testsome)
+UCFT_ALSO(mpi_startall)
 #undef UCFT_ALSO
 
 }  // extern "C"

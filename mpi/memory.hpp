@@ -11,7 +11,6 @@ namespace ucft::mpi {
 
 // Bytes of count elements without their gaps: the same on all ranks that mean the same message.
 std::uint64_t packed_bytes(int count, MPI_Datatype type);
-// Of at most 2 GiB - 1, which is the shim's limit.
 void pack(const void* from, int count, MPI_Datatype type, std::byte* to);
 void unpack(const std::byte* from, void* to, int count, MPI_Datatype type);
 // Can be used as bytes where it is.

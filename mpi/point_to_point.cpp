@@ -1,66 +1,52 @@
 // Messages between two ranks are MPI's. The shim adds one thing: a rank that is known to be dead is an MPI error, where
 // MPI would wait for it for ever. Blocking calls also see a death that comes while they wait: they are nonblocking
-// ones, and a loop that lets ucft's news in. MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call
-// (MPI_Wait ...). A rank that waits long is said to (Inside).
-#include <optional>
+// ones, and a loop that lets ucft's news in. Of nonblocking calls it notes the peer, for those that wait for them
+// (waits.cpp). A rank that waits long is said to (Inside).
+#include <vector>
 
 #include "mpi/errors.hpp"
+#include "mpi/peers.hpp"
 #include "mpi/report.hpp"
+#include "mpi/requests.hpp"
 #include "mpi/world.hpp"
 
 using namespace ucft::mpi;
 
 namespace {
 
-// Turns of a loop that waits for MPI. It looks for news every so many, and makes so many more for messages that a dead
-// rank has sent before it died.
-constexpr int turns_per_look = 1024;
+int refuse(MPI_Comm comm, int peer, int dead) { return raise_code(comm, name_failed_peer(comm, peer, dead)); }
 
-int refuse(MPI_Comm comm, int dead) {
-  count(Function::point_to_point, Outcome::dead);
-  return raise_death(comm, dead);
-}
+bool is_watched(int peer) { return world.on && (peer >= 0 || peer == MPI_ANY_SOURCE); }
 
-// done says whether it is over, and leaves MPI's error in `error`, which is the result then. Else the peer is dead, and
-// has been while MPI had turns_per_look more turns.
+// done says whether it is over, and leaves MPI's error in `error`, which is the result then. Else the peer is dead.
 template <class Done>
 int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& error, Done done) {
-  bool was_dead = false;
-  std::optional<Inside> inside;  // after the first turns
-  for (;;) {
-    for (int turn = 0; turn < turns_per_look; ++turn)
-      if (done()) return error;
-    if (!inside) inside.emplace(function);
-    if (was_dead) return refuse(comm, dead_peer(comm, peer));
-    look_for_deaths();
-    was_dead = dead_peer(comm, peer) >= 0;
-  }
+  if (world.lost_by >= 0) return refuse(comm, peer, world.lost_by);
+  if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
+  return refuse(comm, peer, failed_peer(comm, peer));
 }
-
-// A receive that nobody answers must not write into the caller's memory later. A call that can't be taken back (a send;
-// a receive that a dead rank has begun to answer) stays with MPI.
-void abandon(MPI_Request& request, bool receives) {
-  if (request == MPI_REQUEST_NULL || !receives) return;
-  PMPI_Cancel(&request);
-  int done = 0;
-  for (int turn = 0; turn < turns_per_look && done == 0; ++turn) PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
-}
-
-bool is_watched(int peer) { return world.on && peer >= 0; }
 
 // A blocking call, as start (its nonblocking form) and a wait for that.
 template <class Start>
 int blocking(const char* function, MPI_Comm comm, int peer, bool receives, MPI_Status* status, Start start) {
+  if (world.lost_by >= 0) return refuse(comm, peer, world.lost_by);
   MPI_Request request = MPI_REQUEST_NULL;
   int error = start(&request);
   if (error != MPI_SUCCESS) return error;
-  const int result = wait_unless_dead(function, comm, peer, error, [&] {
-    int done = 0;
-    error = PMPI_Test(&request, &done, status);
-    return done != 0 || error != MPI_SUCCESS;
-  });
-  abandon(request, receives);
-  return result;
+  const auto done = [&] {
+    int is_done = 0;
+    error = PMPI_Test(&request, &is_done, status);
+    return is_done != 0 || error != MPI_SUCCESS;
+  };
+  if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
+  const int dead = failed_peer(comm, peer);
+  return abandon(request, receives, status) ? refuse(comm, peer, dead) : MPI_SUCCESS;
+}
+
+// The request of a call that has begun, if it has.
+int noted(int error, const MPI_Request* request, const Watched& watched) {
+  if (error == MPI_SUCCESS && is_watched(watched.peer)) requests.add(*request, watched);
+  return error;
 }
 
 // MPI's own wait.
@@ -75,7 +61,7 @@ template <class Pmpi>
 int unless_dead(MPI_Comm comm, int peer, Pmpi pmpi) {
   if (nobody_is_dead()) return pmpi();
   const int dead = dead_peer(comm, peer);
-  return dead >= 0 ? refuse(comm, dead) : pmpi();
+  return dead >= 0 ? refuse(comm, peer, dead) : pmpi();
 }
 
 using Isend = int(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
@@ -99,15 +85,28 @@ int send(const char* function, const Message& m, Send* blocking_form, Isend* for
 }
 
 int isend(const Message& m, MPI_Request* request, Isend* form) {
-  return unless_dead(m.comm, m.peer, [&] { return form(m.buffer, m.count, m.type, m.peer, m.tag, m.comm, request); });
+  return unless_dead(m.comm, m.peer, [&] {
+    const int error = form(m.buffer, m.count, m.type, m.peer, m.tag, m.comm, request);
+    return noted(error, request, {.comm = m.comm, .peer = m.peer});
+  });
+}
+
+// Persistent; begun later.
+int prepare(const Message& m, MPI_Request* request, Isend* form) {
+  const int error = form(m.buffer, m.count, m.type, m.peer, m.tag, m.comm, request);
+  return noted(error, request, {.comm = m.comm, .peer = m.peer, .is_persistent = true});
 }
 
 // Of a dead rank that is an error, so that loops of MPI_Iprobe end, too. They let the news in.
 int nothing_found(MPI_Comm comm, int peer) {
   constexpr unsigned calls_per_look = 64;
   thread_local unsigned calls __attribute__((tls_model("initial-exec"))) = 0;
-  if (is_watched(peer) && ++calls % calls_per_look == 0) look_for_deaths();
-  return unless_dead(comm, peer, [] { return MPI_SUCCESS; });
+  if (!is_watched(peer)) return MPI_SUCCESS;
+  if (++calls % calls_per_look == 0) look_for_deaths();
+  drive();
+  if (nobody_is_dead()) return MPI_SUCCESS;
+  const int dead = failed_peer(comm, peer);
+  return dead >= 0 ? refuse(comm, peer, dead) : MPI_SUCCESS;
 }
 
 }  // namespace
@@ -149,8 +148,32 @@ int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_
   return blocking("MPI_Recv", comm, peer, true, status,
                   [&](MPI_Request* request) { return PMPI_Irecv(buffer, count, type, peer, tag, comm, request); });
 }
+// Of a dead rank, too: it may have sent it.
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
-  return unless_dead(comm, peer, [&] { return PMPI_Irecv(buffer, count, type, peer, tag, comm, request); });
+  if (world.lost_by >= 0) return refuse(comm, peer, world.lost_by);
+  const int error = PMPI_Irecv(buffer, count, type, peer, tag, comm, request);
+  return noted(error, request, {.comm = comm, .peer = peer, .receives = true});
+}
+
+int MPI_Send_init(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  return prepare({buffer, count, type, peer, tag, comm}, request, PMPI_Send_init);
+}
+int MPI_Ssend_init(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                   MPI_Request* request) {
+  return prepare({buffer, count, type, peer, tag, comm}, request, PMPI_Ssend_init);
+}
+int MPI_Bsend_init(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                   MPI_Request* request) {
+  return prepare({buffer, count, type, peer, tag, comm}, request, PMPI_Bsend_init);
+}
+int MPI_Rsend_init(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                   MPI_Request* request) {
+  return prepare({buffer, count, type, peer, tag, comm}, request, PMPI_Rsend_init);
+}
+int MPI_Recv_init(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
+  const int error = PMPI_Recv_init(buffer, count, type, peer, tag, comm, request);
+  return noted(error, request, {.comm = comm, .peer = peer, .receives = true, .is_persistent = true});
 }
 
 // Both at once; then the wait for one, and for the other.
@@ -164,16 +187,22 @@ int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int to, 
     const int error = PMPI_Irecv(in, in_count, in_type, from, in_tag, comm, request);
     if (error != MPI_SUCCESS) return error;
     const int sent = MPI_Send(out, out_count, out_type, to, out_tag, comm);
-    if (sent != MPI_SUCCESS) abandon(*request, true);
+    if (sent != MPI_SUCCESS) abandon(*request, true, MPI_STATUS_IGNORE);
     return sent;
   });
 }
+// It sends a copy.
 int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int out_tag, int from, int in_tag,
                          MPI_Comm comm, MPI_Status* status) {
-  return unless_dead(comm, dead_peer(comm, to) >= 0 ? to : from, [&] {
-    const Inside inside("MPI_Sendrecv_replace");
-    return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);
-  });
+  int bytes = 0, packed = 0;
+  if ((!is_watched(to) && !is_watched(from)) || count < 0 || type == MPI_DATATYPE_NULL ||
+      PMPI_Pack_size(count, type, comm, &bytes) != MPI_SUCCESS)
+    return within("MPI_Sendrecv_replace",
+                  [&] { return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status); });
+  std::vector<char> copy(static_cast<std::size_t>(bytes) + 1);
+  if (const int error = PMPI_Pack(buffer, count, type, copy.data(), bytes, &packed, comm); error != MPI_SUCCESS)
+    return error;
+  return MPI_Sendrecv(copy.data(), packed, MPI_PACKED, to, out_tag, buffer, count, type, from, in_tag, comm, status);
 }
 
 int MPI_Probe(int peer, int tag, MPI_Comm comm, MPI_Status* status) {
@@ -201,21 +230,6 @@ int MPI_Iprobe(int peer, int tag, MPI_Comm comm, int* found, MPI_Status* status)
 int MPI_Improbe(int peer, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status) {
   const int error = PMPI_Improbe(peer, tag, comm, found, message, status);
   return error != MPI_SUCCESS || *found != 0 ? error : nothing_found(comm, peer);
-}
-
-// Waits for nonblocking calls are MPI's.
-
-int MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  return within("MPI_Wait", [=] { return PMPI_Wait(request, status); });
-}
-int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
-  return within("MPI_Waitall", [=] { return PMPI_Waitall(count, requests, statuses); });
-}
-int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
-  return within("MPI_Waitany", [=] { return PMPI_Waitany(count, requests, index, status); });
-}
-int MPI_Waitsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses) {
-  return within("MPI_Waitsome", [=] { return PMPI_Waitsome(count, requests, done, indices, statuses); });
 }
 
 }  // extern "C"

@@ -10,13 +10,15 @@ Counters counters;
 
 namespace {
 
-constexpr const char* function_names[] = {"MPI_Allreduce",     "MPI_Reduce",     "MPI_Bcast",    "MPI_Barrier",
-                                          "MPI_Allgather",     "MPI_Allgatherv", "MPI_Comm_dup", "MPI_Comm_split",
-                                          "other collectives", "point-to-point"};
+constexpr const char* function_names[] = {
+    "MPI_Allreduce",  "MPI_Reduce",    "MPI_Bcast",     "MPI_Barrier",        "MPI_Allgather",
+    "MPI_Allgatherv", "MPI_Gather",    "MPI_Gatherv",   "MPI_Scatter",        "MPI_Scatterv",
+    "MPI_Alltoall",   "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
+    "MPI_Scan",       "MPI_Exscan",    "MPI_Comm_dup",  "MPI_Comm_split",     "point-to-point"};
 static_assert(std::size(function_names) == static_cast<int>(Function::end));
 
-constexpr const char* outcome_names[] = {"taken over", "communicator", "datatype", "operator",
-                                         "length",     "arguments",    "always",   "refused, a rank is dead"};
+constexpr const char* outcome_names[] = {"taken over", "communicator",           "datatype", "operator", "length",
+                                         "arguments",  "refused, a rank is dead"};
 static_assert(std::size(outcome_names) == static_cast<int>(Outcome::end));
 
 // {"function":"MPI_Bcast","taken over":12,"passed on":{"communicator":3}}, or the same for people. Empty: never called.

@@ -1,5 +1,5 @@
-// Counts of calls per function: taken over by ucft, or passed on to MPI, and why. UCFT_MPI_INFO=y prints them in
-// MPI_Finalize, on the lowest rank that lives. UCFT_MPI_INFO=json prints them as one JSON object a line.
+// Counts of calls per function, blocking or not: taken over by ucft, or passed on to MPI, and why. UCFT_MPI_INFO=y
+// prints them in MPI_Finalize, on the lowest rank that lives. UCFT_MPI_INFO=json prints them as one JSON object a line.
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,25 @@ enum class Function {
   barrier,
   allgather,
   allgatherv,
+  gather,
+  gatherv,
+  scatter,
+  scatterv,
+  alltoall,
+  alltoallv,
+  alltoallw,
+  reduce_scatter,
+  reduce_scatter_block,
+  scan,
+  exscan,
   comm_dup,
   comm_split,
-  other_collective,
   point_to_point,
   end
 };
 
 // taken_over, or the reason why not. dead: neither was called; it was an MPI error, as a rank that it needs is dead.
-enum class Outcome { taken_over, communicator, datatype, operation, length, arguments, by_design, dead, end };
+enum class Outcome { taken_over, communicator, datatype, operation, length, arguments, dead, end };
 
 using Counters = std::atomic<std::uint64_t>[static_cast<int>(Function::end)][static_cast<int>(Outcome::end)];
 extern Counters counters;

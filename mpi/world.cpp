@@ -100,6 +100,8 @@ void start_world() {
   world.threaded = provided == MPI_THREAD_MULTIPLE;
   if (agree_on_least(is_switched_off() ? 0 : 1, {}) == 0) return;
   world.dead = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(world.size));
+  world.lost = std::make_unique<std::atomic<int>[]>(static_cast<std::size_t>(world.size));
+  for (int rank = 0; rank < world.size; ++rank) world.lost[static_cast<std::size_t>(rank)] = -1;
   const std::string why = create_context();
   const int first_without = agree_on_least(why.empty() ? world.size : world.rank, why);
   if (first_without == world.size) {
@@ -124,10 +126,55 @@ void leave_world() {
   ucft_context_destroy(world.context);
 }
 
+namespace {
+
+// ---- ranks that have lost MPI ---------------------------------------------------------------------------------------
+// Each tells all others, by a message of ucft's. It is listened for once there is a death.
+
+constexpr std::int32_t tag_of_loss = 0;
+ucft_request_h news = UCFT_REQUEST_NULL;
+std::int32_t news_by = -1;
+
+// In the turn of this thread.
+void listen() {
+  if (nobody_is_dead() || of_world.handle == UCFT_COMM_NULL) return;
+  if (news == UCFT_REQUEST_NULL) {
+    if (ucft_recv_init(of_world.handle, &news_by, 1, UCFT_INT32, UCFT_ANY_SOURCE, tag_of_loss, &news) == UCFT_OK)
+      ucft_post(news);
+    return;
+  }
+  const ucft_status_t status = ucft_test(news);
+  if (status == UCFT_INPROGRESS) return;
+  ucft_received_t from = UCFT_RECEIVED_INIT;
+  if (status == UCFT_OK && ucft_request_received(news, &from) == UCFT_OK && from.source >= 0) {
+    world.lost[static_cast<std::size_t>(from.source)].store(news_by, std::memory_order_relaxed);
+    world.deaths.fetch_add(1, std::memory_order_release);
+  }
+  ucft_post(news);  // also behind the death of one that could have sent
+}
+
+}  // namespace
+
+void lose_mpi(int by) {
+  static std::int32_t said = -1;  // it outlives the sends
+  if (world.lost_by >= 0) return;
+  world.lost_by = said = by;
+  const Turn turn;
+  if (of_world.handle == UCFT_COMM_NULL) return;
+  for (int rank = 0; rank < world.size; ++rank) {
+    ucft_request_h request = UCFT_REQUEST_NULL;  // left to the communicator
+    if (rank == world.rank || world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed)) continue;
+    if (ucft_send_init(of_world.handle, &said, 1, UCFT_INT32, rank, tag_of_loss, &request) == UCFT_OK)
+      ucft_post(request);
+  }
+}
+
 void look_for_deaths() {
-  if (world.threaded && !world.mutex.try_lock()) return;  // the thread that has it lets the news in
+  const bool locks = world.threaded || world.is_shared.load(std::memory_order_relaxed);
+  if (locks && !world.mutex.try_lock()) return;  // the thread that has it lets the news in
   ucft_progress(world.context);
-  if (world.threaded) world.mutex.unlock();
+  listen();
+  if (locks) world.mutex.unlock();
 }
 
 namespace {
@@ -151,7 +198,7 @@ class Group {
   // World rank, or -1.
   int dead(int rank) const {
     const int there = world_rank(rank);
-    return there >= 0 && world.dead[static_cast<std::size_t>(there)].load(std::memory_order_relaxed) ? there : -1;
+    return there >= 0 ? failure_of(there) : -1;
   }
   int first_dead() const {
     for (int rank = 0, n = size(); rank < n; ++rank)
@@ -184,6 +231,19 @@ int dead_peer(MPI_Comm comm, int peer) {
   if (peer < 0) return -1;
   const Group group(comm, has_remote_group(comm));
   return peer < group.size() ? group.dead(peer) : -1;
+}
+
+int world_rank_of(MPI_Comm comm, int peer) {
+  const int there = Group(comm, has_remote_group(comm)).world_rank(peer);
+  return there >= 0 ? there : MPI_PROC_NULL;
+}
+
+void each_source(MPI_Comm comm, const std::function<void(int)>& take) {
+  const Group group(comm, has_remote_group(comm));
+  for (int rank = 0, n = group.size(); rank < n; ++rank) {
+    const int there = group.world_rank(rank);
+    take(there >= 0 ? there : -1);
+  }
 }
 
 }  // namespace ucft::mpi

@@ -17,6 +17,7 @@
 #pragma GCC visibility pop
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -25,12 +26,14 @@
 namespace ucft::mpi {
 
 struct World {
-  bool on = false;        // the calls are taken over; else every one of them is MPI's
-  bool threaded = false;  // MPI_THREAD_MULTIPLE
+  bool on = false;                     // the calls are taken over; else every one of them is MPI's
+  bool threaded = false;               // MPI_THREAD_MULTIPLE
+  std::atomic<bool> is_shared{false};  // another thread, of ours, lets news in (watch.cpp)
   int rank = 0, size = 0;
   ucft_context_h context = UCFT_CONTEXT_NULL;
-  std::atomic<int> deaths{0};                 // that this rank knows of
+  std::atomic<int> deaths{0};                 // that this rank knows of, and losses
   std::unique_ptr<std::atomic<bool>[]> dead;  // by rank
+  std::unique_ptr<std::atomic<int>[]> lost;   // by rank: by whose death it has lost MPI, or -1
   std::recursive_mutex mutex;                 // MPI may free a communicator inside a call of ours
   std::atomic<int> waiting{0};                // for the mutex
   MPI_Group group = MPI_GROUP_NULL;
@@ -50,17 +53,20 @@ void leave_world();
 
 class Turn {
  public:
-  Turn() {
-    if (!world.threaded) return;
+  Turn() : has_lock_(world.threaded || world.is_shared.load(std::memory_order_relaxed)) {
+    if (!has_lock_) return;
     world.waiting.fetch_add(1, std::memory_order_relaxed);
     world.mutex.lock();
     world.waiting.fetch_sub(1, std::memory_order_relaxed);
   }
   ~Turn() {
-    if (world.threaded) world.mutex.unlock();
+    if (has_lock_) world.mutex.unlock();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
+
+ private:
+  const bool has_lock_;
 };
 
 // Says, as long as it lives, that this rank is inside a function of MPI's. A user who looks for the rank that all wait
@@ -86,6 +92,17 @@ class Inside {
 // them.
 void look_for_deaths();
 
+// MPI can't be used any more in this process, since that rank has died. The others are told: messages of this rank will
+// not come, though ucft goes on with it.
+void lose_mpi(int by);
+
+// Rank of MPI_COMM_WORLD whose death keeps that one from using MPI: its own, or that by which it has lost MPI. -1:
+// none is known.
+inline int failure_of(int world_rank) {
+  const auto at = static_cast<std::size_t>(world_rank);
+  return world.dead[at].load(std::memory_order_relaxed) ? world_rank : world.lost[at].load(std::memory_order_relaxed);
+}
+
 inline bool nobody_is_dead() { return world.deaths.load(std::memory_order_relaxed) == 0; }
 
 // Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead. Or that
@@ -94,5 +111,10 @@ int dead_member(MPI_Comm comm);
 // The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL:
 // -1.
 int dead_peer(MPI_Comm comm, int peer);
+
+// Of a peer (>= 0). MPI_PROC_NULL: of another job.
+int world_rank_of(MPI_Comm comm, int peer);
+// take(rank in MPI_COMM_WORLD, or negative: of another job) of each rank that a receive on comm may be from.
+void each_source(MPI_Comm comm, const std::function<void(int)>& take);
 
 }  // namespace ucft::mpi

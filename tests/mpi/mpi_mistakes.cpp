@@ -29,6 +29,7 @@ void late(const std::string& where) {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   int value = rank, sum = 0, values[3] = {}, index = 0;
+  MPI_Win window = MPI_WIN_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank == 0) MPI_Send(&value, 1, MPI_INT, 2, 1, MPI_COMM_WORLD);
   if (rank == 2) {
@@ -46,7 +47,7 @@ void late(const std::string& where) {
     if (where == "MPI_Wait") MPI_Wait(&request, MPI_STATUS_IGNORE);
     if (where == "MPI_Waitall") MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
     if (where == "MPI_Waitany") MPI_Waitany(1, &request, &index, MPI_STATUS_IGNORE);
-    if (where == "MPI_Gather") MPI_Gather(&rank, 1, MPI_INT, values, 1, MPI_INT, 2, copy);
+    if (where == "MPI_Win_create") MPI_Win_create(values, 0, 1, MPI_INFO_NULL, copy, &window);
     for (volatile bool is_busy = true; is_busy;) {}
   }
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -1,0 +1,184 @@
+#include "mpi/nonblocking.hpp"
+
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "mpi/calls.hpp"
+#include "mpi/collectives.hpp"
+#include "mpi/datatypes.hpp"
+#include "mpi/errors.hpp"
+#include "mpi/requests.hpp"
+#include "mpi/running.hpp"
+
+namespace ucft::mpi {
+
+std::atomic<int> queued{0};
+
+struct Started {
+  Collective collective;
+  const Communicator* on = nullptr;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;  // as MPI knows it, to be told of the end
+  int error = MPI_SUCCESS;
+  bool is_posted = false, has_ended = false;
+  bool is_wanted = true;  // by the program
+};
+
+namespace {
+
+std::atomic<int> going{0};                    // that have not ended
+std::list<std::unique_ptr<Started>> started;  // in the order of the calls; guarded by a Turn
+std::vector<MPI_Op> freed;                    // by the program, and used by one of them
+
+int fill_status(void*, MPI_Status* status) {
+  PMPI_Status_set_elements(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = MPI_UNDEFINED;
+  status->MPI_TAG = MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+int let_it_go(void*) { return MPI_SUCCESS; }
+int do_not_cancel(void*, int) { return MPI_SUCCESS; }
+
+// An end, with that status of ucft's.
+void end(Started& one, ucft_status_t status) {
+  const ucft_status_t last = one.collective.end(status);
+  if (last != UCFT_OK) one.error = error_code(one.comm, last, one.collective.root);
+  one.has_ended = true;
+  --going;
+  PMPI_Grequest_complete(one.request);
+}
+
+// UCFT_ERR_BUSY: not yet.
+void post_one(Started& one) {
+  const ucft_status_t status = ucft_post(one.collective.request);
+  if (status == UCFT_ERR_BUSY) return;
+  one.is_posted = true;
+  --queued;
+  if (status != UCFT_OK) end(one, status);
+}
+
+void free_operators() {
+  if (going.load(std::memory_order_relaxed) > 0) return;
+  for (MPI_Op& op : freed) PMPI_Op_free(&op);
+  freed.clear();
+}
+
+void erase(const Started* one) {
+  const auto found = std::find_if(started.begin(), started.end(), [&](const auto& each) { return each.get() == one; });
+  if (found != started.end()) started.erase(found);
+}
+
+}  // namespace
+
+void post_queued() {
+  const Turn turn;
+  std::vector<const Communicator*> full;
+  for (const auto& one : started) {
+    if (one->is_posted || std::find(full.begin(), full.end(), one->on) != full.end()) continue;
+    post_one(*one);
+    if (!one->is_posted) full.push_back(one->on);
+  }
+}
+
+void drive() {
+  if (going.load(std::memory_order_relaxed) == 0) return;
+  const Turn turn;
+  if (queued.load(std::memory_order_relaxed) > 0) post_queued();
+  for (auto each = started.begin(); each != started.end();) {
+    Started& one = **each;
+    ++each;  // one that nobody wants goes
+    if (one.has_ended || !one.is_posted) continue;
+    const ucft_status_t status = ucft_test(one.collective.request);
+    if (status == UCFT_INPROGRESS) continue;
+    end(one, status);
+    if (!one.is_wanted) erase(&one);
+  }
+  free_operators();
+}
+
+int forget(Started* one) {
+  const Turn turn;
+  const int error = one->error;
+  erase(one);
+  return error;
+}
+
+MPI_Comm communicator_of(const Started& one) { return one.comm; }
+
+void let_go(Started* one) {
+  const Turn turn;
+  one->is_wanted = false;
+  if (one->has_ended) erase(one);
+}
+
+void end_all_of(const Communicator& comm) {
+  const auto is_going = [&] {
+    const Turn turn;
+    return std::any_of(started.begin(), started.end(),
+                       [&](const auto& one) { return one->on == &comm && !one->has_ended; });
+  };
+  while (is_going()) {
+    drive();
+    let_mpi_go_on();
+  }
+  const Turn turn;
+  for (const auto& one : started)
+    if (one->on == &comm) one->comm = MPI_COMM_WORLD;  // for its error
+}
+
+int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* request,
+               const std::function<int()>& pmpi) {
+  const Communicator* comm = find_communicator(on);
+  if (comm != nullptr)
+    if (const int error = call.check(on); error != MPI_SUCCESS) return error;
+  const Outcome outcome = comm == nullptr      ? Outcome::communicator
+                          : request == nullptr ? Outcome::arguments
+                                               : call.outcome(*comm);
+  if (outcome != Outcome::taken_over || world.lost_by >= 0) {
+    const int dead = dead_member(on);
+    count(function, dead >= 0 ? Outcome::dead : outcome);
+    if (dead >= 0) return raise_death(on, dead);
+    const int error = pmpi();
+    if (error == MPI_SUCCESS && world.on) requests.add(*request, {.comm = on, .peer = every_member});
+    return error;
+  }
+  count(function, outcome);
+  auto one = std::make_unique<Started>();
+  one->on = comm;
+  one->comm = on;
+  const Turn turn;
+  if (const ucft_status_t status = call.make(*comm, one->collective); status != UCFT_OK)
+    return raise_status(on, status, one->collective.root);
+  if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
+      error != MPI_SUCCESS) {
+    ucft_request_free(one->collective.request);
+    return error;
+  }
+  *request = one->request;
+  Started& begun = *started.emplace_back(std::move(one));
+  requests.add(begun.request, {.comm = on, .collective = &begun});
+  ++going;
+  ++queued;
+  post_queued();
+  return MPI_SUCCESS;
+}
+
+}  // namespace ucft::mpi
+
+// An operator that a nonblocking collective uses lives until that has ended.
+extern "C" int MPI_Op_free(MPI_Op* op) {
+  using namespace ucft::mpi;
+  if (op == nullptr || !world.on || going.load(std::memory_order_relaxed) == 0) return PMPI_Op_free(op);
+  const Turn turn;
+  const bool is_used = find_operation(*op) == nullptr && *op != MPI_OP_NULL &&
+                       std::any_of(started.begin(), started.end(),
+                                   [](const auto& one) { return !one->has_ended && one->collective.uses_operator; });
+  if (!is_used) return PMPI_Op_free(op);
+  freed.push_back(*op);
+  *op = MPI_OP_NULL;
+  return MPI_SUCCESS;
+}

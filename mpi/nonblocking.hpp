@@ -1,0 +1,24 @@
+// Nonblocking collectives. Each is a generalized request of MPI's, so that a program may wait for it together with
+// others. ucft's operation ends while the program waits or tests (waits.cpp); its helper answers other ranks meanwhile.
+// Where ucft's window is full a call is queued, and posted in its turn.
+#pragma once
+
+#include "mpi/communicators.hpp"
+#include "mpi/world.hpp"
+
+namespace ucft::mpi {
+
+struct Started;  // one of them, until the program has completed its request
+
+// Posts and ends what it can, and tells MPI of those that have ended. Cheap if there is none.
+void drive();
+
+// The program has completed the request. MPI_SUCCESS, or the error to be raised on its communicator.
+int forget(Started* started);
+MPI_Comm communicator_of(const Started& started);
+// The program does not wait for it: it is forgotten at its end.
+void let_go(Started* started);
+// MPI frees the communicator: they end before that.
+void end_all_of(const Communicator& comm);
+
+}  // namespace ucft::mpi

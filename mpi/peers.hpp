@@ -1,0 +1,43 @@
+// Waits for other ranks inside MPI, that end when the rank they wait for is dead.
+#pragma once
+
+#include <optional>
+
+#include "mpi/nonblocking.hpp"
+#include "mpi/world.hpp"
+
+namespace ucft::mpi {
+
+// Turns of a loop that waits for MPI. It looks for news every so many, and makes so many more for messages that a dead
+// rank has sent before it died.
+constexpr int turns_per_look = 1024;
+
+// Rank in MPI_COMM_WORLD whose death is an error of a wait for that peer of comm; -1: none. Of MPI_ANY_SOURCE: the
+// first of comm whose death no such wait on comm has named; or one of them, where no other rank of comm lives.
+int failed_peer(MPI_Comm comm, int peer);
+// That error, to be raised. A wait for MPI_ANY_SOURCE has named that death on comm then.
+int name_failed_peer(MPI_Comm comm, int peer, int world_rank);
+
+// done says whether it is over: true then. False: failed() has named a dead rank (>= 0), and did so still when MPI had
+// made turns_per_look more turns. function: said of this rank while it waits (Inside).
+template <class Done, class Failed>
+bool wait_unless(const char* function, Done done, Failed failed) {
+  bool has_failed = false;
+  std::optional<Inside> inside;  // after the first turns
+  for (;;) {
+    for (int turn = 0; turn < turns_per_look; ++turn) {
+      drive();
+      if (done()) return true;
+    }
+    if (!inside) inside.emplace(function);
+    if (has_failed) return false;
+    look_for_deaths();
+    has_failed = failed() >= 0;
+  }
+}
+
+// A receive that nobody answers must not write into the caller's memory later. A call that can't be taken back (a send;
+// a receive that a dead rank has begun to answer) stays with MPI. False: it was answered after all; status is set.
+bool abandon(MPI_Request& request, bool receives, MPI_Status* status);
+
+}  // namespace ucft::mpi

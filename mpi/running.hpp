@@ -1,0 +1,58 @@
+// One operation of ucft, from its post to its end, while MPI goes on: in slices between which MPI has turns, and other
+// threads of the program theirs.
+#pragma once
+
+#include <atomic>
+
+#include "mpi/world.hpp"
+
+namespace ucft::mpi {
+
+// Nonblocking collectives that wait for room in ucft's window, on any communicator (nonblocking.hpp).
+extern std::atomic<int> queued;
+// Posts those of them for which there is room.
+void post_queued();
+
+constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two turns of MPI
+
+// MPI moves messages only in calls of it. A message of this rank may be what others wait for before they come here.
+void let_mpi_go_on();
+
+// As far as it goes until MPI's first turn; where there are threads, until that of another one. Calls of a communicator
+// that came before it come first.
+[[gnu::always_inline]] inline ucft_status_t post(ucft_request_h request) {
+  const Turn turn;
+  if (queued.load(std::memory_order_relaxed) > 0) [[unlikely]] {
+    post_queued();
+    if (queued.load(std::memory_order_relaxed) > 0) return UCFT_ERR_BUSY;
+  }
+  if (!world.threaded) return ucft_post_and_wait(request, shortest_us);
+  const ucft_status_t status = ucft_post(request);
+  return status == UCFT_OK ? ucft_test(request) : status;
+}
+
+// The rest of a call, if its operation has not ended, or could not be posted yet.
+ucft_status_t go_on(ucft_request_h request, ucft_status_t status);
+
+// Posts it, and sees it to its end.
+[[gnu::always_inline]] inline ucft_status_t complete(ucft_request_h request) {
+  const ucft_status_t status = post(request);
+  return status == UCFT_OK ? UCFT_OK : go_on(request, status);
+}
+
+// init makes the request of a call that is not repeated.
+template <class Init>
+ucft_status_t run_once(ucft_result_t* result, Init init) {
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  {
+    const Turn turn;
+    if (const ucft_status_t status = init(&request); status != UCFT_OK) return status;
+  }
+  const ucft_status_t status = complete(request);
+  const Turn turn;
+  if (result != nullptr) ucft_request_result(request, result);
+  ucft_request_free(request);
+  return status;
+}
+
+}  // namespace ucft::mpi

@@ -1,0 +1,66 @@
+// Calls of MPI that wait for other ranks, have no form that does not, and can't be called back. A thread watches: if a
+// rank that such a call waits for has died, and the call has not come to its end a second after that, the caller gets
+// out of it. MPI is in the middle of something then, and can't be used any more in this process (World::lost_by).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "mpi/errors.hpp"
+#include "mpi/world.hpp"
+
+namespace ucft::mpi {
+
+// Ranks of MPI_COMM_WORLD that a call waits for.
+using Needed = std::shared_ptr<const std::vector<int>>;
+
+// Members of comm; of an intercommunicator those of both sides. Found once for each communicator.
+Needed members_of(MPI_Comm comm);
+// Members of a group, and that one of them.
+Needed members_of_group(MPI_Group group);
+Needed member_of_group(MPI_Group group, int rank);
+// Of a window, and of one of its ranks.
+Needed members_of_window(MPI_Win window);
+Needed member_of_window(MPI_Win window, int rank);
+// Rank whose death is a failure of one of them (failure_of), or -1. No call of MPI.
+int first_dead(const Needed& needed);
+
+// Calls pmpi, a function of MPI's with its arguments, on this thread, and leaves what it returns in `error`. Neither
+// its frame nor those between may have anything to destroy. begins_at: the call is not left while that is false.
+// False: it was left, since one of those that are needed is dead.
+bool call_watched(int (*pmpi)(const void*), const void* arguments, const Needed& needed,
+                  const std::atomic<bool>* begins_at, int& error);
+template <class Pmpi>
+bool call_watched(const Pmpi& pmpi, const Needed& needed, int& error, const std::atomic<bool>* begins_at = nullptr) {
+  return call_watched([](const void* call) { return (*static_cast<const Pmpi*>(call))(); }, &pmpi, needed, begins_at,
+                      error);
+}
+
+// The same of a call that MPI has. raise(world rank) makes the error of a dead rank that it needs.
+template <class Pmpi, class Raise>
+int run_begun(const char* function, const Needed& needed, const Pmpi& pmpi, const Raise& raise) {
+  if (world.lost_by >= 0) return raise(world.lost_by);
+  if (needed->size() < 2 && (needed->empty() || needed->front() == world.rank)) return pmpi();
+  const Inside inside(function);
+  int error = MPI_SUCCESS;
+  if (call_watched(pmpi, needed, error)) return error;
+  lose_mpi(first_dead(needed));
+  return raise(world.lost_by);
+}
+
+// Refused, too, if one of them is known to be dead before.
+template <class Pmpi, class Raise>
+int run_watched(const char* function, const Needed& needed, const Pmpi& pmpi, const Raise& raise) {
+  if (world.lost_by >= 0) return raise(world.lost_by);
+  const int dead = first_dead(needed);
+  return dead >= 0 ? raise(dead) : run_begun(function, needed, pmpi, raise);
+}
+
+// On a communicator.
+template <class Pmpi>
+int run_watched(const char* function, MPI_Comm comm, const Pmpi& pmpi) {
+  if (!world.on || comm == MPI_COMM_NULL) return pmpi();
+  return run_watched(function, members_of(comm), pmpi, [&](int dead) { return raise_death(comm, dead); });
+}
+
+}  // namespace ucft::mpi
