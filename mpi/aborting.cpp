@@ -6,25 +6,50 @@
 // In Open MPI all of that goes through one function: MPI_Abort in C and in Fortran, and each fatal error, the shim's
 // and its own. libmpi calls it by its name, so the shim's comes first. Nothing is changed under mpirun without
 // --enable-recovery, and with MPICH, whose mpiexec ends the job in any case.
-#include "mpi/world.hpp"
-
-#ifdef OPEN_MPI
-
+//
+// UCFT_MPI_ON_FAILURE ends it at a death: each rank that knows of it ends, and asks mpirun to, if that is beside it.
 #include <dlfcn.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
 
+#include "mpi/world.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr auto reading_takes = 1s;       // at most: a launcher may read nothing
+constexpr auto forwarding_takes = 20ms;  // from its agent to its own stderr
+
+}  // namespace
+
+void ucft::mpi::wait_until_stderr_is_read() {
+  struct stat kind {};
+  if (fstat(STDERR_FILENO, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
+  int unread = 0;
+  for (auto waited = 0ms; waited < reading_takes; waited += 1ms) {
+    if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+namespace {
+
+#ifdef OPEN_MPI
 
 constexpr auto patience = 10s;  // of a rank that has asked mpirun to end it
 
@@ -59,6 +84,19 @@ pid_t find_mpirun() {
   return process > 1 ? process : 0;
 }
 
+// Asks it to end, and waits for that. Once for all ranks beside it: at a second signal it would leave at once, with exit
+// code 0. The first is the one that has this name; it goes with the process.
+void ask_to_end(pid_t mpirun) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const int length = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "ucft_mpi_ends.%d", mpirun);
+  const int socket_of_name = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+  const bool is_first =
+      bind(socket_of_name, reinterpret_cast<const sockaddr*>(&name), bytes) == 0 || errno != EADDRINUSE;
+  if (!is_first || kill(mpirun, SIGTERM) == 0) std::this_thread::sleep_for(patience);
+}
+
 // Also before MPI_Init has come to its end.
 const char* own_rank() {
   const char* value = std::getenv("OMPI_COMM_WORLD_RANK");
@@ -77,11 +115,28 @@ void end_job(int code) {
   std::fprintf(stderr,
                "ucft: rank %s of MPI_COMM_WORLD aborts the job with code %d (that of mpirun --enable-recovery is 1)\n",
                own_rank(), code);
-  if (kill(mpirun, SIGTERM) == 0) std::this_thread::sleep_for(patience);
+  ask_to_end(mpirun);
 }
+#endif
 
 }  // namespace
 
+void ucft::mpi::end_by_failure(int world_rank) {
+  int lowest = 0;
+  while (lowest < world.size - 1 && failure_of(lowest) >= 0) ++lowest;
+  if (lowest == world.rank) {
+    std::fprintf(stderr, "ucft: rank %d of MPI_COMM_WORLD has failed, and the job ends (UCFT_MPI_ON_FAILURE)\n",
+                 world_rank);
+    wait_until_stderr_is_read();
+  }
+  std::this_thread::sleep_for(lowest == world.rank ? forwarding_takes : 2 * forwarding_takes);
+#ifdef OPEN_MPI
+  if (const pid_t mpirun = find_mpirun(); mpirun > 0) ask_to_end(mpirun);
+#endif
+  _exit(1);
+}
+
+#ifdef OPEN_MPI
 #pragma GCC visibility push(default)
 extern "C" int ompi_mpi_abort(MPI_Comm comm, int code) {
   static std::atomic<bool> has_begun{false};

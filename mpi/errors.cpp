@@ -1,21 +1,13 @@
 #include "mpi/errors.hpp"
 
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <mutex>
 #include <string>
-#include <thread>
 
 namespace ucft::mpi {
 
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr std::size_t most_codes = 1000;  // MPI can't take them back
 
@@ -42,20 +34,6 @@ int code_of(std::string sentence) {
 #ifdef OPEN_MPI
 void end_job_if_fatal(MPI_Errhandler, const std::string&) {}  // its handler sees to that: aborting.cpp
 #else
-constexpr auto reading_takes = 1s;  // at most: a launcher may read nothing
-
-// Hydra loses what its ranks have written when one aborts, unless its proxy has read it before that (4.0.2). Its ranks
-// write into pipes.
-void wait_until_stderr_is_read() {
-  struct stat kind {};
-  if (fstat(STDERR_FILENO, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
-  int unread = 0;
-  for (auto waited = 0ms; waited < reading_takes; waited += 1ms) {
-    if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
-    std::this_thread::sleep_for(1ms);
-  }
-}
-
 // MPICH's handler ends its caller alone where it is called by MPI_Comm_call_errhandler and its like (4.0.2).
 void end_job_if_fatal(MPI_Errhandler handler, const std::string& sentence) {
   if (handler != MPI_ERRORS_ARE_FATAL) return;
@@ -95,7 +73,10 @@ int raise_on_file(MPI_File file, int code) {
   return raise_on(file, code, PMPI_File_get_errhandler, PMPI_File_call_errhandler);
 }
 
-int death_code(int world_rank) { return code_of(sentence_of_death(world_rank)); }
+int death_code(int world_rank) {
+  if (world.on_failure == OnFailure::end_unless_collective) end_by_failure(world_rank);
+  return code_of(sentence_of_death(world_rank));
+}
 
 int raise_death(MPI_Comm comm, int world_rank) { return raise_code(comm, death_code(world_rank)); }
 

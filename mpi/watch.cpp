@@ -111,6 +111,11 @@ class Watcher {
     calls_.push_back(call);
     if (is_asleep_) comes_.notify_one();
   }
+  void stay_awake(bool awake) {
+    const std::lock_guard lock(mutex_);
+    if (awake && !has_begun_) begin();
+    stays_awake_ = awake;
+  }
   void remove(WatchedCall* call) {
     const std::lock_guard lock(mutex_);
     std::erase(calls_, call);
@@ -133,13 +138,13 @@ class Watcher {
   [[noreturn]] void run() {
     std::unique_lock lock(mutex_);
     for (int idle = 0;; ++idle) {
-      if (!calls_.empty()) idle = 0;
+      if (!calls_.empty() || stays_awake_) idle = 0;
       is_asleep_ = idle >= idle_looks;
       if (is_asleep_)
         comes_.wait(lock);
       else
         comes_.wait_for(lock, between_looks);
-      if (calls_.empty()) continue;
+      if (calls_.empty() && !stays_awake_) continue;
       look_for_deaths();
       if (!nobody_is_dead()) look_at_all();
     }
@@ -157,7 +162,7 @@ class Watcher {
   std::mutex mutex_;
   std::condition_variable comes_;
   std::vector<WatchedCall*> calls_;
-  bool has_begun_ = false, is_asleep_ = false;
+  bool has_begun_ = false, is_asleep_ = false, stays_awake_ = false;
 };
 
 // It outlives main, as its thread does.
@@ -256,6 +261,9 @@ int first_dead(const Needed& needed) {
     if (const int failed = failure_of(rank); failed >= 0) return failed;
   return -1;
 }
+
+void watch_always() { watcher().stay_awake(true); }
+void stop_watching() { watcher().stay_awake(false); }
 
 bool call_watched(int (*pmpi)(const void*), const void* arguments, const Needed& needed,
                   const std::atomic<bool>* begins_at, int& error) {

@@ -25,6 +25,10 @@ Needed member_of_window(MPI_Win window, int rank);
 // Rank whose death is a failure of one of them (failure_of), or -1. No call of MPI.
 int first_dead(const Needed& needed);
 
+// From now on the thread lets news in also while the program calls nothing.
+void watch_always();
+void stop_watching();
+
 // Calls pmpi, a function of MPI's with its arguments, on this thread, and leaves what it returns in `error`. Neither
 // its frame nor those between may have anything to destroy. begins_at: the call is not left while that is false.
 // False: it was left, since one of those that are needed is dead.

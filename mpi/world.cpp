@@ -9,6 +9,7 @@
 
 #include "mpi/communicators.hpp"
 #include "mpi/creation.hpp"
+#include "mpi/watch.hpp"
 
 namespace ucft::mpi {
 
@@ -46,12 +47,25 @@ ucft_status_t free_allgather(void* request) {
 void on_death(const ucft_failure_t* failure, void*) {
   world.dead[static_cast<std::size_t>(failure->rank)].store(true, std::memory_order_relaxed);
   world.deaths.fetch_add(1, std::memory_order_release);
+  if (world.on_failure == OnFailure::end) end_by_failure(failure->rank);
+}
+
+// Empty: it is understood.
+std::string read_on_failure() {
+  const char* value = std::getenv("UCFT_MPI_ON_FAILURE");
+  const std::string what = value == nullptr ? "continue" : value;
+  world.on_failure = what == "end"                     ? OnFailure::end
+                     : what == "end-unless-collective" ? OnFailure::end_unless_collective
+                                                       : OnFailure::go_on;
+  if (world.on_failure != OnFailure::go_on || what == "continue") return {};
+  return "UCFT_MPI_ON_FAILURE=" + what + ": expected continue, end or end-unless-collective";
 }
 
 // Empty: the context is there.
 std::string create_context() {
   const char* value = std::getenv("UCFT_MPI");
   if (value != nullptr && std::strcmp(value, "y") != 0) return std::string("UCFT_MPI=") + value + ": expected y or n";
+  if (const std::string problem = read_on_failure(); !problem.empty()) return problem;
   ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
   params.oob = {begin_allgather,
                 test_allgather,
@@ -108,6 +122,7 @@ void start_world() {
     PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
     prepare_creation();
     world.on = Inside::speaks = true;
+    if (world.on_failure == OnFailure::end) watch_always();
     return;
   }
   if (first_without == world.rank)
@@ -117,6 +132,8 @@ void start_world() {
 }
 
 void close_world() {
+  if (world.on_failure != OnFailure::go_on) stop_watching();
+  world.on_failure = OnFailure::go_on;
   world.on = false;
   detach_all();
 }

@@ -25,11 +25,15 @@
 
 namespace ucft::mpi {
 
+// UCFT_MPI_ON_FAILURE.
+enum class OnFailure { go_on, end, end_unless_collective };
+
 struct World {
   bool on = false;                     // the calls are taken over; else every one of them is MPI's
   bool threaded = false;               // MPI_THREAD_MULTIPLE
   std::atomic<bool> is_shared{false};  // another thread, of ours, lets news in (watch.cpp)
   int rank = 0, size = 0;
+  OnFailure on_failure = OnFailure::go_on;
   ucft_context_h context = UCFT_CONTEXT_NULL;
   std::atomic<int> deaths{0};                 // that this rank knows of, and losses
   std::unique_ptr<std::atomic<bool>[]> dead;  // by rank
@@ -43,6 +47,10 @@ extern World world;
 
 // UCFT_MPI=n.
 bool is_switched_off();
+// Ends the job, as UCFT_MPI_ON_FAILURE wants it. The lowest rank that lives says which rank has failed.
+[[noreturn]] void end_by_failure(int world_rank);
+// Launchers lose words of ranks that end before these are read.
+void wait_until_stderr_is_read();
 // Creates the context, by MPI's own allgather, and switches the world on if that has worked on all ranks. Otherwise one
 // rank says why on stderr, and MPI has all calls.
 void start_world();

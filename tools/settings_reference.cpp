@@ -83,6 +83,9 @@ constexpr SettingReference all[] = {
      "A file with the shapes of operations on one host, and the sizes at which those between hosts go another way. "
      "ucft_perftest --tune writes one. It must be the same on all ranks."},
     {"UCFT_MPI", mpi, "y, n", "y", "n: the MPI shims take nothing over, and the program runs on MPI alone."},
+    {"UCFT_MPI_ON_FAILURE", mpi, "continue, end, end-unless-collective", "continue",
+     "A death ends the job of an MPI program: end: any; end-unless-collective: one that is an error of a call, while "
+     "collectives go on. One line names the dead rank, and the exit code is not 0."},
     {"UCFT_MPI_INFO", mpi, "y, n, json", "n",
      "y: the MPI shims say at the end of the program, on stderr, which calls ucft has carried out. json: as a "
      "JSON object a line."},

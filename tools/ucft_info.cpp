@@ -42,7 +42,8 @@ std::string settings_text() {
 // Of the MPI shims, which read them themselves.
 std::string mpi_settings_text() {
   std::string text;
-  for (const auto& [name, by_default] : {std::pair{"UCFT_MPI", "y"}, std::pair{"UCFT_MPI_INFO", "n"}}) {
+  for (const auto& [name, by_default] :
+       {std::pair{"UCFT_MPI", "y"}, std::pair{"UCFT_MPI_ON_FAILURE", "continue"}, std::pair{"UCFT_MPI_INFO", "n"}}) {
     const char* const value = std::getenv(name);
     text += fmt::format("{}={} ({})\n", name, value == nullptr ? by_default : value,
                         value == nullptr ? "default" : "environment");

@@ -7,6 +7,7 @@
 //   mpi_aborts mistake       an error of MPI's own, under MPI's usual error handler
 //   mpi_aborts death EXIT    rank 2 dies (EXIT: by _exit), and rank 1 waits for a message of it, under the usual
 //                            error handler
+//   mpi_aborts computes      rank 1 dies, and nobody calls MPI any more (UCFT_MPI_ON_FAILURE=end)
 #include <mpi.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 2 && is("death")) argc > 2 ? _exit(9) : static_cast<void>(std::raise(SIGKILL));
   if (rank == 1) {
+    if (is("computes")) std::raise(SIGKILL);
     if (is("abort")) MPI_Abort(MPI_COMM_WORLD, 9);
     if (is("self")) MPI_Abort(MPI_COMM_SELF, 9);
     if (is("thread")) {

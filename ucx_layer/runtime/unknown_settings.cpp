@@ -12,9 +12,9 @@ namespace {
 
 // Of ucft_run, of programs, of the Python package and of the MPI shims.
 constexpr std::string_view known_elsewhere[] = {
-    "UCFT_RANK",         "UCFT_SIZE",     "UCFT_LOCAL_RANK",       "UCFT_RENDEZVOUS", "UCFT_JOB_SECRET", "UCFT_MPI",
-    "UCFT_RUN",          "UCFT_MPI_INFO", "UCFT_PURPOSE_FD",       "UCFT_MARK",       "UCFT_OUTPUT",     "UCFT_INFO",
-    "UCFT_MUTANTS_PART", "UCFT_JOIN",     "UCFT_JOIN_SECRET_FILE", "UCFT_ADDRESS_FD"};
+    "UCFT_RANK", "UCFT_SIZE",         "UCFT_LOCAL_RANK",     "UCFT_RENDEZVOUS",       "UCFT_JOB_SECRET", "UCFT_MPI",
+    "UCFT_RUN",  "UCFT_MPI_INFO",     "UCFT_MPI_ON_FAILURE", "UCFT_PURPOSE_FD",       "UCFT_MARK",       "UCFT_OUTPUT",
+    "UCFT_INFO", "UCFT_MUTANTS_PART", "UCFT_JOIN",           "UCFT_JOIN_SECRET_FILE", "UCFT_ADDRESS_FD"};
 // Of tests, and of the scripts in ci.
 constexpr std::string_view prefixes_elsewhere[] = {"UCFT_TEST_",      "UCFT_KILL_",        "UCFT_CLUSTER",
                                                    "UCFT_NODE_",      "UCFT_RDMA_",        "UCFT_SLURM_",
