@@ -84,8 +84,8 @@ pid_t find_mpirun() {
   return process > 1 ? process : 0;
 }
 
-// Asks it to end, and waits for that. Once for all ranks beside it: at a second signal it would leave at once, with exit
-// code 0. The first is the one that has this name; it goes with the process.
+// Asks it to end, and waits for that. Once for all ranks beside it: at a second signal it would leave at once, with
+// exit code 0. The first is the one that has this name; it goes with the process.
 void ask_to_end(pid_t mpirun) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;

@@ -36,13 +36,13 @@ std::ptrdiff_t Blocks::place_of(int rank) const {
 bool Blocks::are_valid() const {
   if (has_lengths && (counts == nullptr || places == nullptr)) return false;
   for (int rank = 0; rank < ranks; ++rank)
-    if (count_of(rank) < 0 || type_of(rank) == MPI_DATATYPE_NULL) return false;
+    if (count_of(rank) < 0 || (count_of(rank) > 0 && type_of(rank) == MPI_DATATYPE_NULL)) return false;
   return true;
 }
 
 bool Blocks::are_plain() const {
   for (int rank = 0; rank < ranks; ++rank)
-    if (!is_plain(type_of(rank)) || (count_of(rank) > 0 && place_of(rank) < 0)) return false;
+    if (count_of(rank) > 0 && (!is_plain(type_of(rank)) || place_of(rank) < 0)) return false;
   return true;
 }
 
@@ -50,7 +50,7 @@ std::vector<std::byte> Blocks::packed() const {
   std::vector<std::byte> all(bytes());
   std::byte* to = all.data();
   for (int rank = 0; rank < ranks; ++rank) {
-    pack(at(rank), count_of(rank), type_of(rank), to);
+    if (count_of(rank) > 0) pack(at(rank), count_of(rank), type_of(rank), to);
     to += bytes_of(rank);
   }
   return all;

@@ -23,19 +23,23 @@ struct Blocks {
 
   int count_of(int rank) const { return counts == nullptr ? count : counts[rank]; }
   MPI_Datatype type_of(int rank) const { return types == nullptr ? type : types[rank]; }
-  std::uint64_t bytes_of(int rank) const { return packed_bytes(count_of(rank), type_of(rank)); }
+  std::uint64_t bytes_of(int rank) const {
+    return count_of(rank) == 0 ? 0 : packed_bytes(count_of(rank), type_of(rank));
+  }
   std::uint64_t bytes() const;
   // From memory on, in bytes.
   std::ptrdiff_t place_of(int rank) const;
   void* at(int rank) const { return static_cast<std::byte*>(memory) + place_of(rank); }
-  // No count is negative, and no type missing. MPI says which it is.
+  // No count is negative, and no type that is needed missing. MPI says which it is.
   bool are_valid() const;
   // All are bytes as they are, and none lies before memory.
   bool are_plain() const;
   // One behind the other.
   std::vector<std::byte> packed() const;
   // The block of a rank of which these are the bytes.
-  void unpack_from(const std::byte* bytes, int rank) const { unpack(bytes, at(rank), count_of(rank), type_of(rank)); }
+  void unpack_from(const std::byte* bytes, int rank) const {
+    if (count_of(rank) > 0) unpack(bytes, at(rank), count_of(rank), type_of(rank));
+  }
 };
 
 // The same, for the end of a nonblocking call: the program may have freed the types by then.

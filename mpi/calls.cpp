@@ -152,8 +152,9 @@ void* room_for(const Single& get, Collective& collective) {
 }  // namespace
 
 int check_is_committed(MPI_Comm comm, MPI_Datatype type) {
-  return type == MPI_DATATYPE_NULL || find_element(type) != nullptr ? MPI_SUCCESS
-                                                                    : PMPI_Send(&type, 1, type, MPI_PROC_NULL, 0, comm);
+  return type == MPI_DATATYPE_NULL || find_element(type) != nullptr || world.lost_by >= 0
+             ? MPI_SUCCESS
+             : PMPI_Send(&type, 1, type, MPI_PROC_NULL, 0, comm);
 }
 
 ucft_status_t Collective::end(ucft_status_t status) {
@@ -394,6 +395,25 @@ ucft_status_t Scatter::make(const Communicator& comm, Collective& collective) co
     return then ? then() : UCFT_OK;
   };
   return exchange.make(comm, collective);
+}
+
+// At the root, what the others don't describe.
+int check_at_root(MPI_Comm comm, int root, MPI_Datatype type) {
+  int rank = -1;
+  PMPI_Comm_rank(comm, &rank);
+  return rank == root ? check_is_committed(comm, type) : MPI_SUCCESS;
+}
+
+int Gather::check(MPI_Comm comm) const {
+  if (!give.is_in_place())
+    if (const int error = check_is_committed(comm, give.type); error != MPI_SUCCESS) return error;
+  return check_at_root(comm, root, get.type);
+}
+
+int Scatter::check(MPI_Comm comm) const {
+  if (!get.is_in_place())
+    if (const int error = check_is_committed(comm, get.type); error != MPI_SUCCESS) return error;
+  return check_at_root(comm, root, give.type);
 }
 
 int Alltoall::check(MPI_Comm comm) const {

@@ -143,9 +143,7 @@ struct Allgather final : Call {
 // With lengths: gatherv. The root alone knows the counts. So it is an exchange in which only the root gets something.
 struct Gather final : Call {
   Gather(const Single& give, const Blocks& get, int root) : give(give), get(get), root(root) {}
-  int check(MPI_Comm comm) const override {
-    return give.is_in_place() ? MPI_SUCCESS : check_is_committed(comm, give.type);
-  }
+  int check(MPI_Comm comm) const override;
   Outcome outcome(const Communicator& comm) const override;
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
 
@@ -158,9 +156,7 @@ struct Gather final : Call {
 // The same: an exchange in which only the root gives something.
 struct Scatter final : Call {
   Scatter(const Blocks& give, const Single& get, int root) : give(give), get(get), root(root) {}
-  int check(MPI_Comm comm) const override {
-    return get.is_in_place() ? MPI_SUCCESS : check_is_committed(comm, get.type);
-  }
+  int check(MPI_Comm comm) const override;
   Outcome outcome(const Communicator& comm) const override;
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
 

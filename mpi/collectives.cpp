@@ -30,7 +30,7 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
       return status;
     }
   }
-  const ucft_status_t status = complete(last.request);
+  const ucft_status_t status = complete(&comm, last.request);
   if (result != nullptr) {
     const Turn turn;
     ucft_request_result(last.request, result);
@@ -45,7 +45,7 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
 [[gnu::always_inline]] inline int again(Function function, MPI_Comm on, const Communicator& comm, Prepared::Kind kind) {
   count(function, Outcome::taken_over);
   const Prepared& last = comm.prepared[kind];
-  return raise_status(on, complete(last.request), static_cast<int>(last.root));
+  return raise_status(on, complete(&comm, last.request), static_cast<int>(last.root));
 }
 
 Prepared prepared_of(const Reduction& call) {
@@ -132,7 +132,7 @@ int ucft::mpi::run_call(Function function, MPI_Comm on, const Communicator* comm
     const Turn turn;
     status = call.make(*comm, collective);
   }
-  if (status == UCFT_OK) status = collective.end(complete(collective.request));
+  if (status == UCFT_OK) status = collective.end(complete(comm, collective.request));
   return raise_status(on, status, collective.root);
 }
 

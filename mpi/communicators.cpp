@@ -7,6 +7,7 @@
 #include "mpi/errors.hpp"
 #include "mpi/nonblocking.hpp"
 #include "mpi/requests.hpp"
+#include "mpi/watch.hpp"
 #include "mpi/report.hpp"
 
 namespace ucft::mpi {
@@ -177,8 +178,7 @@ int dup(MPI_Comm comm, MPI_Comm* created, All all, Pmpi pmpi) {
   const Communicator* parent = find_communicator(comm);
   if (parent == nullptr || created == nullptr) {
     count(Function::comm_dup, Outcome::communicator);
-    if (const int dead = dead_member(comm); dead >= 0) return raise_death(comm, dead);
-    return pmpi();
+    return run_watched("MPI_Comm_dup", comm, pmpi);
   }
   count(Function::comm_dup, Outcome::taken_over);
   ucft_comm_h part = UCFT_COMM_NULL;
@@ -197,8 +197,7 @@ int dup(MPI_Comm comm, MPI_Comm* created, All all, Pmpi pmpi) {
 template <class Pmpi>
 int pass_on_split(MPI_Comm comm, Outcome why, Pmpi pmpi) {
   count(Function::comm_split, why);
-  if (const int dead = dead_member(comm); dead >= 0) return raise_death(comm, dead);
-  return pmpi();
+  return run_watched("MPI_Comm_split", comm, pmpi);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // Ranks are the same in both: after a death a new communicator has the survivors only, in MPI, too.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "mpi/world.hpp"
@@ -38,6 +39,7 @@ struct Communicator {
   ucft_comm_h handle = UCFT_COMM_NULL;
   int rank = 0, size = 0;
   mutable Prepared prepared[Prepared::barrier + 1]{};  // by Prepared::Kind
+  mutable std::atomic<int> queued{0};                  // nonblocking collectives that wait for room in ucft's window
 };
 
 // Once, by all ranks: MPI_COMM_WORLD's. An error of ucft's, or UCFT_OK.

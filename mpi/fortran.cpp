@@ -1,12 +1,12 @@
 // Open MPI's Fortran functions, which call PMPI_..., are taken over here: those of mpif.h and `use mpi` (mpi_bcast_),
 // and those of `use mpi_f08` (mpi_bcast_f08_). The arguments of both come in the same way, but in the second the error
 // may be absent. MPICH's Fortran functions call MPI_... by themselves, and need nothing.
-#include <algorithm>
-#include <vector>
-
+#include "mpi/fortran_arguments.hpp"
 #include "mpi/world.hpp"
 
 #ifdef OPEN_MPI
+
+using namespace ucft::mpi;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -26,146 +26,8 @@ void give(MPI_Fint* error, int value) {
   if (error != nullptr) *error = value;
 }
 
-bool wants_status(MPI_Fint* status) { return status != nullptr && status != MPI_F_STATUS_IGNORE; }
-
 MPI_Datatype type_of(const MPI_Fint* type) { return PMPI_Type_f2c(*type); }
 MPI_Comm comm_of(const MPI_Fint* comm) { return PMPI_Comm_f2c(*comm); }
-
-// Arguments that a function writes: a variable of C, which goes to Fortran's when the call is over.
-class RequestInOut {
- public:
-  explicit RequestInOut(MPI_Fint* to) : to_(to), request_(PMPI_Request_f2c(*to)) {}
-  ~RequestInOut() { *to_ = PMPI_Request_c2f(request_); }
-  RequestInOut(const RequestInOut&) = delete;
-  RequestInOut& operator=(const RequestInOut&) = delete;
-  operator MPI_Request*() { return &request_; }
-
- private:
-  MPI_Fint* to_;
-  MPI_Request request_;
-};
-
-class RequestOut {
- public:
-  explicit RequestOut(MPI_Fint* to) : to_(to) {}
-  ~RequestOut() { *to_ = PMPI_Request_c2f(request_); }
-  RequestOut(const RequestOut&) = delete;
-  RequestOut& operator=(const RequestOut&) = delete;
-  operator MPI_Request*() { return &request_; }
-
- private:
-  MPI_Fint* to_;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-};
-
-class RequestsInOut {
- public:
-  RequestsInOut(MPI_Fint* to, int count) : to_(to) {
-    for (int i = 0; i < count; ++i) requests_.push_back(PMPI_Request_f2c(to[i]));
-  }
-  ~RequestsInOut() {
-    for (std::size_t i = 0; i < requests_.size(); ++i) to_[i] = PMPI_Request_c2f(requests_[i]);
-  }
-  RequestsInOut(const RequestsInOut&) = delete;
-  RequestsInOut& operator=(const RequestsInOut&) = delete;
-  operator MPI_Request*() { return requests_.empty() ? &none_ : requests_.data(); }
-
- private:
-  MPI_Fint* to_;
-  MPI_Request none_ = MPI_REQUEST_NULL;
-  std::vector<MPI_Request> requests_;
-};
-
-class CommOut {
- public:
-  explicit CommOut(MPI_Fint* to) : to_(to) {}
-  ~CommOut() { *to_ = PMPI_Comm_c2f(comm_); }
-  CommOut(const CommOut&) = delete;
-  CommOut& operator=(const CommOut&) = delete;
-  operator MPI_Comm*() { return &comm_; }
-
- private:
-  MPI_Fint* to_;
-  MPI_Comm comm_ = MPI_COMM_NULL;
-};
-
-class StatusOut {
- public:
-  explicit StatusOut(MPI_Fint* to) : to_(wants_status(to) ? to : nullptr) {
-    if (to_ != nullptr) PMPI_Status_f2c(to_, &status_);
-  }
-  ~StatusOut() {
-    if (to_ != nullptr) PMPI_Status_c2f(&status_, to_);
-  }
-  StatusOut(const StatusOut&) = delete;
-  StatusOut& operator=(const StatusOut&) = delete;
-  operator MPI_Status*() { return to_ == nullptr ? MPI_STATUS_IGNORE : &status_; }
-
- private:
-  MPI_Fint* to_;
-  MPI_Status status_;
-};
-
-class StatusesOut {
- public:
-  StatusesOut(MPI_Fint* to, int count) : to_(to == nullptr || to == MPI_F_STATUSES_IGNORE ? nullptr : to) {
-    if (to_ != nullptr) statuses_.resize(static_cast<std::size_t>(std::max(count, 0)));
-    for (std::size_t i = 0; i < statuses_.size(); ++i) PMPI_Status_f2c(to_ + i * ints, &statuses_[i]);
-  }
-  ~StatusesOut() {
-    for (std::size_t i = 0; i < statuses_.size(); ++i) PMPI_Status_c2f(&statuses_[i], to_ + i * ints);
-  }
-  StatusesOut(const StatusesOut&) = delete;
-  StatusesOut& operator=(const StatusesOut&) = delete;
-  operator MPI_Status*() { return to_ == nullptr ? MPI_STATUSES_IGNORE : statuses_.data(); }
-
- private:
-  static constexpr std::size_t ints = sizeof(MPI_Status) / sizeof(MPI_Fint);  // MPI_STATUS_SIZE
-  MPI_Fint* to_;
-  std::vector<MPI_Status> statuses_;
-};
-
-class LogicalOut {
- public:
-  explicit LogicalOut(MPI_Fint* to) : to_(to) {}
-  ~LogicalOut() { *to_ = value_ != 0 ? 1 : 0; }
-  LogicalOut(const LogicalOut&) = delete;
-  LogicalOut& operator=(const LogicalOut&) = delete;
-  operator int*() { return &value_; }
-
- private:
-  MPI_Fint* to_;
-  int value_ = 0;
-};
-
-class Logicals {
- public:
-  Logicals(const MPI_Fint* from, int count) {
-    for (int i = 0; i < count; ++i) values_.push_back(from[i] != 0 ? 1 : 0);
-  }
-  operator const int*() const { return values_.data(); }
-
- private:
-  std::vector<int> values_;
-};
-
-// Fortran counts from one.
-void count_from_one(int count, MPI_Fint* indices) {
-  for (int i = 0; i < count; ++i) indices[i] += 1;  // MPI_UNDEFINED is negative
-}
-
-class IndexOut {
- public:
-  explicit IndexOut(MPI_Fint* to) : to_(to) {}
-  ~IndexOut() { *to_ = index_ < 0 ? index_ : index_ + 1; }
-  IndexOut(const IndexOut&) = delete;
-  IndexOut& operator=(const IndexOut&) = delete;
-  operator int*() { return &index_; }
-
- private:
-  MPI_Fint* to_;
-  int index_ = MPI_UNDEFINED;
-};
 
 }  // namespace
 
@@ -463,6 +325,10 @@ void mpi_test_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* error) {
 
 void mpi_request_free_(MPI_Fint* a0, MPI_Fint* error) { give(error, MPI_Request_free(RequestInOut(a0))); }
 
+void mpi_comm_free_(MPI_Fint* a0, MPI_Fint* error) { give(error, MPI_Comm_free(CommInOut(a0))); }
+
+void mpi_op_free_(MPI_Fint* a0, MPI_Fint* error) { give(error, MPI_Op_free(OpInOut(a0))); }
+
 void mpi_start_(MPI_Fint* a0, MPI_Fint* error) { give(error, MPI_Start(RequestInOut(a0))); }
 
 void mpi_cart_create_(MPI_Fint* a0, MPI_Fint* a1, MPI_Fint* a2, MPI_Fint* a3, MPI_Fint* a4, MPI_Fint* a5,
@@ -494,14 +360,20 @@ void mpi_testany_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* index, MPI_Fint
 
 void mpi_waitsome_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* done, MPI_Fint* indices, MPI_Fint* statuses,
                    MPI_Fint* error) {
+  *done = 0;
   give(error, MPI_Waitsome(*count, RequestsInOut(requests, *count), done, indices, StatusesOut(statuses, *count)));
   count_from_one(*done, indices);
 }
 
 void mpi_testsome_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* done, MPI_Fint* indices, MPI_Fint* statuses,
                    MPI_Fint* error) {
+  *done = 0;
   give(error, MPI_Testsome(*count, RequestsInOut(requests, *count), done, indices, StatusesOut(statuses, *count)));
   count_from_one(*done, indices);
+}
+
+void mpi_request_get_status_(MPI_Fint* request, MPI_Fint* flag, MPI_Fint* status, MPI_Fint* error) {
+  give(error, MPI_Request_get_status(PMPI_Request_f2c(*request), LogicalOut(flag), StatusOut(status)));
 }
 
 void mpi_startall_(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* error) {
@@ -572,6 +444,8 @@ UCFT_ALSO(mpi_iprobe)
 UCFT_ALSO(mpi_wait)
 UCFT_ALSO(mpi_test)
 UCFT_ALSO(mpi_request_free)
+UCFT_ALSO(mpi_comm_free)
+UCFT_ALSO(mpi_op_free)
 UCFT_ALSO(mpi_start)
 UCFT_ALSO(mpi_cart_create)
 UCFT_ALSO(mpi_comm_split_type)
@@ -582,6 +456,7 @@ UCFT_ALSO(mpi_testany)
 UCFT_ALSO(mpi_waitsome)
 UCFT_ALSO(mpi_testsome)
 UCFT_ALSO(mpi_startall)
+UCFT_ALSO(mpi_request_get_status)
 #undef UCFT_ALSO
 
 }  // extern "C"

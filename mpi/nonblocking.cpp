@@ -23,6 +23,7 @@ struct Started {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Request request = MPI_REQUEST_NULL;  // as MPI knows it, to be told of the end
   int error = MPI_SUCCESS;
+  ucft_status_t posted = UCFT_OK;
   bool is_posted = false, has_ended = false;
   bool is_wanted = true;  // by the program
 };
@@ -49,16 +50,16 @@ void end(Started& one, ucft_status_t status) {
   if (last != UCFT_OK) one.error = error_code(one.comm, last, one.collective.root);
   one.has_ended = true;
   --going;
-  PMPI_Grequest_complete(one.request);
+  if (one.request != MPI_REQUEST_NULL && world.lost_by < 0) PMPI_Grequest_complete(one.request);
 }
 
-// UCFT_ERR_BUSY: not yet.
+// It may have to wait.
 void post_one(Started& one) {
-  const ucft_status_t status = ucft_post(one.collective.request);
-  if (status == UCFT_ERR_BUSY) return;
+  one.posted = ucft_post(one.collective.request);
+  if (one.posted == UCFT_ERR_BUSY) return;
   one.is_posted = true;
   --queued;
-  if (status != UCFT_OK) end(one, status);
+  --one.on->queued;
 }
 
 void free_operators() {
@@ -92,7 +93,7 @@ void drive() {
     Started& one = **each;
     ++each;  // one that nobody wants goes
     if (one.has_ended || !one.is_posted) continue;
-    const ucft_status_t status = ucft_test(one.collective.request);
+    const ucft_status_t status = one.posted == UCFT_OK ? ucft_test(one.collective.request) : one.posted;
     if (status == UCFT_INPROGRESS) continue;
     end(one, status);
     if (!one.is_wanted) erase(&one);
@@ -138,7 +139,7 @@ int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* re
   const Outcome outcome = comm == nullptr      ? Outcome::communicator
                           : request == nullptr ? Outcome::arguments
                                                : call.outcome(*comm);
-  if (outcome != Outcome::taken_over || world.lost_by >= 0) {
+  if (outcome != Outcome::taken_over) {
     const int dead = dead_member(on);
     count(function, dead >= 0 ? Outcome::dead : outcome);
     if (dead >= 0) return raise_death(on, dead);
@@ -150,21 +151,26 @@ int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* re
   auto one = std::make_unique<Started>();
   one->on = comm;
   one->comm = on;
+  one->is_wanted = world.lost_by < 0;  // else it has no request, and goes for the others' sake
   const Turn turn;
   if (const ucft_status_t status = call.make(*comm, one->collective); status != UCFT_OK)
     return raise_status(on, status, one->collective.root);
-  if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
-      error != MPI_SUCCESS) {
-    ucft_request_free(one->collective.request);
-    return error;
-  }
-  *request = one->request;
+  if (one->is_wanted)
+    if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
+        error != MPI_SUCCESS) {
+      ucft_request_free(one->collective.request);
+      return error;
+    }
   Started& begun = *started.emplace_back(std::move(one));
-  requests.add(begun.request, {.comm = on, .collective = &begun});
   ++going;
   ++queued;
+  ++comm->queued;
+  if (begun.is_wanted) {
+    *request = begun.request;
+    requests.add(begun.request, {.comm = on, .collective = &begun});
+  }
   post_queued();
-  return MPI_SUCCESS;
+  return begun.is_wanted ? MPI_SUCCESS : raise_death(on, world.lost_by);
 }
 
 }  // namespace ucft::mpi

@@ -17,6 +17,15 @@ int on_group(const char* function, MPI_Comm comm, MPI_Group group, Pmpi pmpi) {
   return run_watched(function, members_of_group(group), pmpi, [&](int dead) { return raise_death(comm, dead); });
 }
 
+// Members of the other side are not known yet: it is left if any rank of the world dies.
+template <class Pmpi>
+int with_another_side(const char* function, MPI_Comm comm, Pmpi pmpi) {
+  if (!world.on || comm == MPI_COMM_NULL) return pmpi();
+  const auto raise = [&](int dead) { return raise_death(comm, dead); };
+  if (const int dead = first_dead(members_of(comm)); dead >= 0) return raise(dead);
+  return run_begun(function, members_of(MPI_COMM_WORLD), true, pmpi, raise);
+}
+
 // Of all ranks of comm. Where ucft knows comm, its ranks agree before and after MPI's call: all of them have the new
 // one, or an error.
 template <class Pmpi>
@@ -75,8 +84,8 @@ int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* cre
                   [=] { return PMPI_Comm_create_group(comm, group, tag, created); });
 }
 int MPI_Intercomm_create(MPI_Comm comm, int leader, MPI_Comm peer, int remote, int tag, MPI_Comm* created) {
-  return run_watched("MPI_Intercomm_create", MPI_COMM_WORLD,
-                     [=] { return PMPI_Intercomm_create(comm, leader, peer, remote, tag, created); });
+  return with_another_side("MPI_Intercomm_create", comm,
+                           [=] { return PMPI_Intercomm_create(comm, leader, peer, remote, tag, created); });
 }
 int MPI_Intercomm_merge(MPI_Comm comm, int high, MPI_Comm* created) {
   return run_watched("MPI_Intercomm_merge", comm, [=] { return PMPI_Intercomm_merge(comm, high, created); });

@@ -34,23 +34,22 @@ int failed_peer(MPI_Comm comm, int peer) {
   const Turn turn;
   const std::vector<bool>* named = named_on(comm);
   bool others_live = false;
-  int dead = -1, unnamed = -1;
+  int failed = -1, unnamed = -1;
   each_source(comm, [&](int world_rank) {
     if (world_rank == world.rank) return;
     if (world_rank < 0 || failure_of(world_rank) < 0) {
       others_live = true;
       return;
     }
-    dead = failure_of(world_rank);
-    if (dead != world_rank) return;  // it has lost MPI by a death that is named itself
+    failed = world_rank;
     if (unnamed < 0 && (named == nullptr || !(*named)[static_cast<std::size_t>(world_rank)])) unnamed = world_rank;
   });
-  return unnamed >= 0 || others_live ? unnamed : dead;
+  return unnamed >= 0 || others_live ? unnamed : failed;
 }
 
 int name_failed_peer(MPI_Comm comm, int peer, int world_rank) {
   count(Function::point_to_point, Outcome::dead);
-  if (peer == MPI_ANY_SOURCE) {
+  if (peer == MPI_ANY_SOURCE && world.lost_by < 0) {
     const Turn turn;
     if (named_key == MPI_KEYVAL_INVALID)
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_named, &named_key, nullptr);
@@ -61,7 +60,8 @@ int name_failed_peer(MPI_Comm comm, int peer, int world_rank) {
     }
     (*named)[static_cast<std::size_t>(world_rank)] = true;
   }
-  return death_code(world_rank);
+  const int cause = failure_of(world_rank);
+  return death_code(cause >= 0 ? cause : world_rank);
 }
 
 bool abandon(MPI_Request& request, bool receives, MPI_Status* status) {

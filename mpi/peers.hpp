@@ -1,6 +1,7 @@
 // Waits for other ranks inside MPI, that end when the rank they wait for is dead.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "mpi/nonblocking.hpp"
@@ -8,21 +9,37 @@
 
 namespace ucft::mpi {
 
-// Turns of a loop that waits for MPI. It looks for news every so many, and makes so many more for messages that a dead
-// rank has sent before it died.
+// Turns of a loop that waits for MPI. It looks for news every so many.
 constexpr int turns_per_look = 1024;
 
-// Rank in MPI_COMM_WORLD whose death is an error of a wait for that peer of comm; -1: none. Of MPI_ANY_SOURCE: the
-// first of comm whose death no such wait on comm has named; or one of them, where no other rank of comm lives.
+// Rank in MPI_COMM_WORLD whose failure is an error of a wait for that peer of comm; -1: none. Of MPI_ANY_SOURCE: the
+// first of comm whose failure no such wait on comm has named; or one of them, where no other rank of comm can send.
 int failed_peer(MPI_Comm comm, int peer);
 // That error, to be raised. A wait for MPI_ANY_SOURCE has named that death on comm then.
 int name_failed_peer(MPI_Comm comm, int peer, int world_rank);
 
-// done says whether it is over: true then. False: failed() has named a dead rank (>= 0), and did so still when MPI had
-// made turns_per_look more turns. function: said of this rank while it waits (Inside).
+// The turns that MPI still gets for messages that a dead rank has sent. They take a time: data may be on their way from
+// another host.
+class LastTurns {
+ public:
+  void begin_if(bool failed) {
+    if (!failed)
+      limit_ = Clock::time_point::max();
+    else if (limit_ == Clock::time_point::max())
+      limit_ = Clock::now() + std::chrono::milliseconds(20);
+  }
+  bool are_over() const { return limit_ != Clock::time_point::max() && Clock::now() > limit_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point limit_ = Clock::time_point::max();
+};
+
+// done says whether it is over: true then. False: failed() has named a rank (>= 0), and MPI has had its last turns.
+// function: said of this rank while it waits (Inside).
 template <class Done, class Failed>
 bool wait_unless(const char* function, Done done, Failed failed) {
-  bool has_failed = false;
+  LastTurns last;
   std::optional<Inside> inside;  // after the first turns
   for (;;) {
     for (int turn = 0; turn < turns_per_look; ++turn) {
@@ -30,9 +47,9 @@ bool wait_unless(const char* function, Done done, Failed failed) {
       if (done()) return true;
     }
     if (!inside) inside.emplace(function);
-    if (has_failed) return false;
+    if (last.are_over()) return false;
     look_for_deaths();
-    has_failed = failed() >= 0;
+    last.begin_if(failed() >= 0);
   }
 }
 

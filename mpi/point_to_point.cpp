@@ -2,9 +2,11 @@
 // MPI would wait for it for ever. Blocking calls also see a death that comes while they wait: they are nonblocking
 // ones, and a loop that lets ucft's news in. Of nonblocking calls it notes the peer, for those that wait for them
 // (waits.cpp). A rank that waits long is said to (Inside).
+#include <climits>
 #include <vector>
 
 #include "mpi/errors.hpp"
+#include "mpi/memory.hpp"
 #include "mpi/peers.hpp"
 #include "mpi/report.hpp"
 #include "mpi/requests.hpp"
@@ -22,8 +24,10 @@ bool is_watched(int peer) { return world.on && (peer >= 0 || peer == MPI_ANY_SOU
 template <class Done>
 int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& error, Done done) {
   if (world.lost_by >= 0) return refuse(comm, peer, world.lost_by);
-  if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
-  return refuse(comm, peer, failed_peer(comm, peer));
+  for (;;) {
+    if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
+    if (const int failed = failed_peer(comm, peer); failed >= 0) return refuse(comm, peer, failed);
+  }  // another thread has named it
 }
 
 // A blocking call, as start (its nonblocking form) and a wait for that.
@@ -38,9 +42,12 @@ int blocking(const char* function, MPI_Comm comm, int peer, bool receives, MPI_S
     error = PMPI_Test(&request, &is_done, status);
     return is_done != 0 || error != MPI_SUCCESS;
   };
-  if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
-  const int dead = failed_peer(comm, peer);
-  return abandon(request, receives, status) ? refuse(comm, peer, dead) : MPI_SUCCESS;
+  for (;;) {
+    if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
+    const int failed = failed_peer(comm, peer);
+    if (failed < 0) continue;  // another thread has named it
+    return abandon(request, receives, status) ? refuse(comm, peer, failed) : MPI_SUCCESS;
+  }
 }
 
 // The request of a call that has begun, if it has.
@@ -196,7 +203,7 @@ int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int
                          MPI_Comm comm, MPI_Status* status) {
   int bytes = 0, packed = 0;
   if ((!is_watched(to) && !is_watched(from)) || count < 0 || type == MPI_DATATYPE_NULL ||
-      PMPI_Pack_size(count, type, comm, &bytes) != MPI_SUCCESS)
+      packed_bytes(count, type) > INT_MAX / 2 || PMPI_Pack_size(count, type, comm, &bytes) != MPI_SUCCESS)
     return within("MPI_Sendrecv_replace",
                   [&] { return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status); });
   std::vector<char> copy(static_cast<std::size_t>(bytes) + 1);

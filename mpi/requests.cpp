@@ -49,6 +49,13 @@ Requests::Entry Requests::find(MPI_Request request) const {
   return entries_[place_of(key_of(request))];
 }
 
+void Requests::set_active(MPI_Request request, bool is_active) {
+  if (is_empty()) return;
+  const Guard guard(mutex_);
+  Entry& entry = entries_[place_of(key_of(request))];
+  if (entry.number != 0) entry.watched.is_active = is_active;
+}
+
 // Those behind it in its run move up.
 void Requests::remove(const Entry& entry) {
   if (entry.number == 0) return;
@@ -72,7 +79,7 @@ void Requests::move_to_world(MPI_Comm comm) {
   for (Entry& entry : entries_) {
     Watched& watched = entry.watched;
     if (entry.number == 0 || watched.comm != comm || watched.collective != nullptr) continue;
-    watched.peer = watched.peer >= 0 ? world_rank_of(comm, watched.peer) : MPI_PROC_NULL;
+    if (watched.peer >= 0) watched.peer = world_rank_of(comm, watched.peer);
     watched.comm = MPI_COMM_WORLD;
   }
 }

@@ -15,11 +15,11 @@ void let_mpi_go_on() {
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &found, MPI_STATUS_IGNORE);
 }
 
-ucft_status_t go_on(ucft_request_h request, ucft_status_t status) {
+ucft_status_t go_on(const Communicator* comm, ucft_request_h request, ucft_status_t status) {
   while (status == UCFT_ERR_BUSY) {
     look_for_deaths();
     let_mpi_go_on();
-    status = post(request);
+    status = post(comm, request);
   }
   int quick_looks = world.threaded ? 256 : 0;
   std::uint64_t slice_us = shortest_us;
@@ -32,6 +32,7 @@ ucft_status_t go_on(ucft_request_h request, ucft_status_t status) {
       slice_us = std::min(2 * slice_us, longest_us);
     }
     const Turn turn;
+    if (queued.load(std::memory_order_relaxed) > 0) post_queued();
     const bool others_wait = world.waiting.load(std::memory_order_relaxed) > 0;
     status = is_quick || others_wait ? ucft_test(request) : ucft_wait(request, slice_us);
   }

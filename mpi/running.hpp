@@ -4,13 +4,14 @@
 
 #include <atomic>
 
+#include "mpi/communicators.hpp"
 #include "mpi/world.hpp"
 
 namespace ucft::mpi {
 
 // Nonblocking collectives that wait for room in ucft's window, on any communicator (nonblocking.hpp).
 extern std::atomic<int> queued;
-// Posts those of them for which there is room.
+// Posts those of them for which there is room. No call of MPI.
 void post_queued();
 
 constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two turns of MPI
@@ -18,13 +19,13 @@ constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two tur
 // MPI moves messages only in calls of it. A message of this rank may be what others wait for before they come here.
 void let_mpi_go_on();
 
-// As far as it goes until MPI's first turn; where there are threads, until that of another one. Calls of a communicator
-// that came before it come first.
-[[gnu::always_inline]] inline ucft_status_t post(ucft_request_h request) {
+// As far as it goes until MPI's first turn; where there are threads, until that of another one. Calls of its
+// communicator that came before it come first. comm: nullptr: one that has none.
+[[gnu::always_inline]] inline ucft_status_t post(const Communicator* comm, ucft_request_h request) {
   const Turn turn;
   if (queued.load(std::memory_order_relaxed) > 0) [[unlikely]] {
     post_queued();
-    if (queued.load(std::memory_order_relaxed) > 0) return UCFT_ERR_BUSY;
+    if (comm != nullptr && comm->queued.load(std::memory_order_relaxed) > 0) return UCFT_ERR_BUSY;
   }
   if (!world.threaded) return ucft_post_and_wait(request, shortest_us);
   const ucft_status_t status = ucft_post(request);
@@ -32,15 +33,15 @@ void let_mpi_go_on();
 }
 
 // The rest of a call, if its operation has not ended, or could not be posted yet.
-ucft_status_t go_on(ucft_request_h request, ucft_status_t status);
+ucft_status_t go_on(const Communicator* comm, ucft_request_h request, ucft_status_t status);
 
 // Posts it, and sees it to its end.
-[[gnu::always_inline]] inline ucft_status_t complete(ucft_request_h request) {
-  const ucft_status_t status = post(request);
-  return status == UCFT_OK ? UCFT_OK : go_on(request, status);
+[[gnu::always_inline]] inline ucft_status_t complete(const Communicator* comm, ucft_request_h request) {
+  const ucft_status_t status = post(comm, request);
+  return status == UCFT_OK ? UCFT_OK : go_on(comm, request, status);
 }
 
-// init makes the request of a call that is not repeated.
+// init makes the request of a call that is not repeated, on a communicator of ucft's that has nothing queued.
 template <class Init>
 ucft_status_t run_once(ucft_result_t* result, Init init) {
   ucft_request_h request = UCFT_REQUEST_NULL;
@@ -48,7 +49,7 @@ ucft_status_t run_once(ucft_result_t* result, Init init) {
     const Turn turn;
     if (const ucft_status_t status = init(&request); status != UCFT_OK) return status;
   }
-  const ucft_status_t status = complete(request);
+  const ucft_status_t status = complete(nullptr, request);
   const Turn turn;
   if (result != nullptr) ucft_request_result(request, result);
   ucft_request_free(request);

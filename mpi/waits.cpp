@@ -2,6 +2,7 @@
 // the communicator that it was begun on: MPI would wait for ever. Of several requests the others stay as they are. A
 // receive from MPI_ANY_SOURCE stays begun, too: another rank may send yet.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "mpi/errors.hpp"
@@ -17,35 +18,50 @@ namespace {
 // A request of the program's, as it was before MPI's call.
 class Waited {
  public:
-  Waited(MPI_Request* request) : request_(request), before_(*request), entry_(requests.find(*request)) {}
+  explicit Waited(MPI_Request* request) : request_(request), before_(*request), entry_(requests.find(*request)) {}
 
-  // World rank, or -1.
-  int dead() const {
-    return *request_ == MPI_REQUEST_NULL || entry_.number == 0 || entry_.watched.collective != nullptr
-               ? -1
-               : failed_peer(entry_.watched.comm, entry_.watched.peer);
+  // Rank of MPI_COMM_WORLD whose failure keeps it from its end, or -1.
+  int failed() const {
+    if (!is_known() || entry_.watched.collective != nullptr) return -1;
+    if (entry_.watched.is_persistent && !requests.find(before_).watched.is_active) return -1;
+    return failed_peer(entry_.watched.comm, entry_.watched.peer);
   }
-  // MPI has completed it, if it has: the error of a collective.
+  // MPI has it complete, and the program does not know yet.
+  bool is_complete() const {
+    int flag = 0;
+    return PMPI_Request_get_status(*request_, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
+  }
+  // MPI has completed it for the program: the error of a collective.
   int settle() {
-    if (entry_.number == 0 || entry_.watched.is_persistent || *request_ == before_) return MPI_SUCCESS;
+    if (entry_.number == 0) return MPI_SUCCESS;
+    if (entry_.watched.is_persistent) {
+      requests.set_active(before_, false);
+      return MPI_SUCCESS;
+    }
+    if (*request_ == before_) return MPI_SUCCESS;
     requests.remove(entry_);
     if (entry_.watched.collective == nullptr) return MPI_SUCCESS;
     comm_ = communicator_of(*entry_.watched.collective);
     return forget(entry_.watched.collective);
   }
-  // Its peer is dead. MPI_SUCCESS: it has come after all.
+  // That rank has failed. MPI_SUCCESS: it has come after all. A nonblocking call of MPI's that waits for all ranks
+  // can't be taken back, and would write into the program's memory yet: that is the end of MPI in this process.
   int fail(int world_rank, MPI_Status* status) {
     const Watched& watched = entry_.watched;
     comm_ = watched.comm;
+    if (watched.peer == every_member) lose_mpi(world_rank);
     if (watched.peer == MPI_ANY_SOURCE) return name_failed_peer(watched.comm, watched.peer, world_rank);
     if (!abandon(*request_, watched.receives, status)) return settle();
-    if (!watched.is_persistent) {
+    if (watched.is_persistent) {
+      if (watched.receives) requests.set_active(before_, false);
+    } else {
       requests.remove(entry_);
       *request_ = MPI_REQUEST_NULL;
     }
     return name_failed_peer(watched.comm, watched.peer, world_rank);
   }
-  MPI_Comm of() const { return entry_.watched.comm; }
+  bool is_known() const { return *request_ != MPI_REQUEST_NULL && entry_.number != 0; }
+  MPI_Comm of() const { return is_known() ? entry_.watched.comm : MPI_COMM_WORLD; }
   // Whose error handler gets its error.
   MPI_Comm comm() const { return comm_; }
 
@@ -67,91 +83,102 @@ MPI_Status* status_of(MPI_Status* statuses, int at) {
 // The requests of one call.
 class Batch {
  public:
-  Batch(int count, MPI_Request* all) {
+  Batch(int count, MPI_Request* all) : all_(all) {
     each_.reserve(static_cast<std::size_t>(std::max(count, 0)));
     for (int i = 0; i < count; ++i) each_.emplace_back(all + i);
   }
 
-  // The first whose peer is dead: where it stands, and the world rank in `dead`. -1: none.
-  int first_dead(int& dead) const {
-    if (nobody_is_dead()) return dead = -1;
-    for (std::size_t i = 0; i < each_.size(); ++i)
-      if (dead = each_[i].dead(); dead >= 0) return static_cast<int>(i);
-    return dead = -1;
-  }
-  bool has_dead() const {
-    int dead = -1;
-    return first_dead(dead) >= 0;
-  }
+  int size() const { return static_cast<int>(each_.size()); }
   Waited& operator[](int at) { return each_[static_cast<std::size_t>(at)]; }
+  MPI_Request* request(int at) const { return all_ + at; }
+  // The first that can't end: where it stands, and the rank whose failure it is. -1: none.
+  int first_failed(int& failed) const {
+    failed = -1;
+    for (int i = 0; i < size() && !nobody_is_dead(); ++i) {
+      const Waited& each = each_[static_cast<std::size_t>(i)];
+      failed = each.failed();
+      if (failed >= 0 && !each.is_complete()) return i;
+    }
+    return -1;
+  }
+  bool has_failed() const {
+    return !nobody_is_dead() && std::any_of(each_.begin(), each_.end(), [](auto& each) { return each.failed() >= 0; });
+  }
 
  private:
   std::vector<Waited> each_;
+  MPI_Request* all_;
+};
+
+// The errors of several requests.
+class Errors {
+ public:
+  void add(int at, int error, const Waited& of, MPI_Status* statuses) {
+    set_error(status_of(statuses, at), error);
+    if (first_ != MPI_SUCCESS || error == MPI_SUCCESS || error == MPI_ERR_PENDING) return;
+    first_ = error;
+    comm_ = of.comm();
+  }
+  bool is_empty() const { return first_ == MPI_SUCCESS; }
+  int raise() const {
+    raise_code(comm_, first_);
+    return MPI_ERR_IN_STATUS;
+  }
+
+ private:
+  int first_ = MPI_SUCCESS;
+  MPI_Comm comm_ = MPI_COMM_WORLD;
 };
 
 // MPI has completed those at `indices` (all of them: nullptr), with this error of its own.
 int settle(Batch& batch, int count, const int* indices, MPI_Status* statuses, int error) {
-  int first = MPI_SUCCESS;
-  MPI_Comm comm = MPI_COMM_WORLD;
-  std::vector<int> errors(static_cast<std::size_t>(std::max(count, 0)));
+  Errors errors;
+  std::vector<std::pair<int, int>> own;  // which, and its error
   for (int i = 0; i < count; ++i) {
-    Waited& each = batch[indices == nullptr ? i : indices[i]];
-    errors[static_cast<std::size_t>(i)] = each.settle();
-    if (first == MPI_SUCCESS && errors[static_cast<std::size_t>(i)] != MPI_SUCCESS) {
-      first = errors[static_cast<std::size_t>(i)];
-      comm = each.comm();
-    }
+    const int at = indices == nullptr ? i : indices[i];
+    if (const int failed = batch[at].settle(); failed != MPI_SUCCESS) own.emplace_back(i, failed);
   }
-  if (first == MPI_SUCCESS) return error;
-  for (int i = 0; i < count; ++i)
-    if (error == MPI_SUCCESS || errors[static_cast<std::size_t>(i)] != MPI_SUCCESS)
-      set_error(status_of(statuses, i), errors[static_cast<std::size_t>(i)]);
-  raise_code(comm, first);
-  return MPI_ERR_IN_STATUS;
+  if (own.empty()) return error;
+  for (int i = 0; i < count && error == MPI_SUCCESS; ++i) set_error(status_of(statuses, i), MPI_SUCCESS);
+  for (const auto& [i, failed] : own) errors.add(i, failed, batch[indices == nullptr ? i : indices[i]], statuses);
+  return errors.raise();
 }
 
-// Some wait for a dead rank. Those that are complete are completed; the others stay as they are.
-int fail_all(Batch& batch, int count, MPI_Request* all, MPI_Status* statuses) {
-  int first = MPI_SUCCESS;
-  MPI_Comm comm = MPI_COMM_WORLD;
-  for (int i = 0; i < count; ++i) {
+// One at least can't end. Those that are complete are completed; the others stay as they are.
+int fail_all(Batch& batch, MPI_Status* statuses) {
+  Errors errors;
+  for (int i = 0; i < batch.size(); ++i) {
     MPI_Status* const status = status_of(statuses, i);
-    int done = 0;
-    int error = PMPI_Test(all + i, &done, status);
-    if (error == MPI_SUCCESS && done != 0) {
-      error = batch[i].settle();
-    } else if (error == MPI_SUCCESS) {
-      const int dead = batch[i].dead();
-      error = dead >= 0 ? batch[i].fail(dead, status) : MPI_ERR_PENDING;
+    int done = 0, failed = -1;
+    int error = world.lost_by < 0 ? PMPI_Test(batch.request(i), &done, status) : MPI_SUCCESS;
+    if (done != 0 || error != MPI_SUCCESS) {
+      const int own = batch[i].settle();
+      if (error == MPI_SUCCESS) error = own;
+    } else if (failed = batch[i].failed(); failed >= 0) {
+      error = batch[i].fail(failed, status);
+    } else {
+      error = *batch.request(i) == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_ERR_PENDING;
     }
-    set_error(status, error);
-    if (first == MPI_SUCCESS && error != MPI_SUCCESS && error != MPI_ERR_PENDING) {
-      first = error;
-      comm = batch[i].comm();
-    }
+    errors.add(i, error, batch[i], statuses);
   }
-  if (first == MPI_SUCCESS) return MPI_SUCCESS;
-  raise_code(comm, first);
-  return MPI_ERR_IN_STATUS;
+  return errors.is_empty() ? MPI_SUCCESS : errors.raise();
 }
 
-// The request at `at` waits for that dead rank.
-int fail_one(Waited& waited, int dead, MPI_Status* status) {
-  const int error = waited.fail(dead, status);
-  return error == MPI_SUCCESS ? MPI_SUCCESS : raise_code(waited.comm(), error);
-}
-
-// A test that has found nothing, of a loop of them: lets the news in now and then. True: a peer is dead, and nothing of
-// it has come after some more tests.
-template <class Test, class HasDead>
-bool nothing_will_come(Test test, HasDead has_dead) {
+// A test that has found nothing, of a loop of them: lets the news in now and then. True: a peer has failed, and nothing
+// of it has come after some more tests.
+template <class Test, class HasFailed>
+bool nothing_will_come(Test test, HasFailed has_failed) {
   constexpr unsigned calls_per_look = 64;
   thread_local unsigned calls __attribute__((tls_model("initial-exec"))) = 0;
   if (++calls % calls_per_look == 0) look_for_deaths();
-  if (nobody_is_dead() || !has_dead()) return false;
-  for (int turn = 0; turn < turns_per_look; ++turn) {
-    drive();
-    if (test()) return false;
+  if (nobody_is_dead() || !has_failed()) return false;
+  LastTurns last;
+  last.begin_if(true);
+  while (!last.are_over()) {
+    for (int turn = 0; turn < turns_per_look; ++turn) {
+      drive();
+      if (test()) return false;
+    }
   }
   return true;
 }
@@ -159,90 +186,125 @@ bool nothing_will_come(Test test, HasDead has_dead) {
 // Waits, or looks once (flag: whether it is over).
 enum class How { wait, test };
 
-// test() makes MPI's own, and says whether it is over; has_dead() whether it can't be over. True: over, or not yet; the
-// flag that test sets says which. False: it will not come.
-template <class Test, class HasDead>
-bool run(How how, const char* function, Test test, HasDead has_dead) {
-  if (how == How::wait) return wait_unless(function, test, [&] { return has_dead() ? 0 : -1; });
-  drive();
-  return test() || !nothing_will_come(test, has_dead);
+// test() makes MPI's own, and says whether it is over: over() then. fail(at, rank): the one that stands there can't
+// end, as that rank has failed. Of a test that has found nothing: MPI_SUCCESS, and the flag that test has set says so.
+template <class Test, class Over, class Fail>
+int run(How how, const char* function, Batch& batch, Test test, Over over, Fail fail) {
+  for (;;) {
+    const auto has_failed = [&] { return batch.has_failed(); };
+    if (how == How::wait) {
+      if (wait_unless(function, test, [&] { return has_failed() ? 0 : -1; })) return over();
+    } else {
+      drive();
+      if (test()) return over();
+      if (!nothing_will_come(test, has_failed)) return test() ? over() : MPI_SUCCESS;
+    }
+    int failed = -1;
+    if (const int at = batch.first_failed(failed); at >= 0) return fail(at, failed);
+    if (how == How::test) return test() ? over() : MPI_SUCCESS;  // it has come, or another thread has named the death
+  }
 }
 
 bool is_mpis(const void* requests_or_flag) { return !world.on || requests_or_flag == nullptr; }
 
-// MPI can't be asked any more.
-bool is_lost() { return world.lost_by >= 0; }
-int lost() { return raise_death(MPI_COMM_WORLD, world.lost_by); }
+// MPI can't be asked any more. Requests that are left never end.
+template <class Nothing>
+int lost(Batch& batch, MPI_Status* statuses, bool in_status, Nothing nothing) {
+  for (int i = 0; i < batch.size(); ++i) {
+    if (*batch.request(i) == MPI_REQUEST_NULL) continue;
+    const int code = death_code(world.lost_by);
+    for (int at = 0; at < batch.size() && in_status; ++at)
+      set_error(status_of(statuses, at), *batch.request(at) == MPI_REQUEST_NULL ? MPI_SUCCESS : code);
+    raise_code(batch[i].of(), code);
+    return in_status ? MPI_ERR_IN_STATUS : code;
+  }
+  nothing();
+  return MPI_SUCCESS;
+}
+
+// The request at `at` can't end.
+int fail_one(Waited& waited, int failed, MPI_Status* status) {
+  const int error = waited.fail(failed, status);
+  return error == MPI_SUCCESS ? MPI_SUCCESS : raise_code(waited.comm(), error);
+}
 
 int one(How how, const char* function, MPI_Request* request, int* flag, MPI_Status* status) {
-  if (is_lost()) return lost();
-  Waited waited(request);
+  Batch batch(1, request);
+  *flag = 0;
+  if (world.lost_by >= 0) return lost(batch, MPI_STATUSES_IGNORE, false, [&] { *flag = 1; });
   int error = MPI_SUCCESS;
   const auto test = [&] {
     error = PMPI_Test(request, flag, status);
     return *flag != 0 || error != MPI_SUCCESS;
   };
-  if (run(how, function, test, [&] { return waited.dead() >= 0; })) {
-    if (*flag == 0 && error == MPI_SUCCESS) return MPI_SUCCESS;
-    const int own = waited.settle();
-    return own == MPI_SUCCESS ? error : raise_code(waited.comm(), own);
-  }
-  *flag = 1;
-  return fail_one(waited, waited.dead(), status);
+  const auto over = [&] {
+    const int own = batch[0].settle();
+    return own == MPI_SUCCESS ? error : raise_code(batch[0].comm(), own);
+  };
+  return run(how, function, batch, test, over, [&](int, int failed) {
+    *flag = 1;
+    return fail_one(batch[0], failed, status);
+  });
 }
 
 int all(How how, const char* function, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  if (is_lost()) return lost();
   Batch batch(count, requests);
+  *flag = 0;
+  if (world.lost_by >= 0) return lost(batch, statuses, true, [&] { *flag = 1; });
   int error = MPI_SUCCESS;
   const auto test = [&] {
     error = PMPI_Testall(count, requests, flag, statuses);
     return *flag != 0 || error != MPI_SUCCESS;
   };
-  if (run(how, function, test, [&] { return batch.has_dead(); }))
-    return *flag == 0 && error == MPI_SUCCESS ? MPI_SUCCESS : settle(batch, count, nullptr, statuses, error);
-  *flag = 1;
-  return fail_all(batch, count, requests, statuses);
+  const auto over = [&] { return settle(batch, batch.size(), nullptr, statuses, error); };
+  return run(how, function, batch, test, over, [&](int, int) {
+    *flag = 1;
+    return fail_all(batch, statuses);
+  });
 }
 
 int any(How how, const char* function, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  if (is_lost()) return lost();
   Batch batch(count, requests);
+  *index = MPI_UNDEFINED;
+  *flag = 0;
+  if (world.lost_by >= 0) return lost(batch, MPI_STATUSES_IGNORE, false, [&] { *flag = 1; });
   int error = MPI_SUCCESS;
   const auto test = [&] {
     error = PMPI_Testany(count, requests, index, flag, status);
     return *flag != 0 || error != MPI_SUCCESS;
   };
-  if (run(how, function, test, [&] { return batch.has_dead(); })) {
-    if (*flag == 0 || *index == MPI_UNDEFINED) return error;
+  const auto over = [&] {
+    if (*index < 0 || *index >= batch.size()) return error;
     const int own = batch[*index].settle();
     return own == MPI_SUCCESS ? error : raise_code(batch[*index].comm(), own);
-  }
-  int dead = -1;
-  *flag = 1;
-  *index = batch.first_dead(dead);
-  return fail_one(batch[*index], dead, status);
+  };
+  return run(how, function, batch, test, over, [&](int at, int failed) {
+    *flag = 1;
+    *index = at;
+    return fail_one(batch[at], failed, status);
+  });
 }
 
 int some(How how, const char* function, int count, MPI_Request* requests, int* done, int* indices,
          MPI_Status* statuses) {
-  if (is_lost()) return lost();
   Batch batch(count, requests);
+  *done = 0;
+  if (world.lost_by >= 0) return lost(batch, MPI_STATUSES_IGNORE, false, [&] { *done = MPI_UNDEFINED; });
   int error = MPI_SUCCESS;
   const auto test = [&] {
     error = PMPI_Testsome(count, requests, done, indices, statuses);
     return *done != 0 || error != MPI_SUCCESS;
   };
-  if (run(how, function, test, [&] { return batch.has_dead(); }))
-    return *done == MPI_UNDEFINED ? error : settle(batch, *done, indices, statuses, error);
-  int dead = -1;
-  *done = 1;
-  *indices = batch.first_dead(dead);
-  const int failed = batch[*indices].fail(dead, status_of(statuses, 0));
-  set_error(status_of(statuses, 0), failed);
-  if (failed == MPI_SUCCESS) return MPI_SUCCESS;
-  raise_code(batch[*indices].comm(), failed);
-  return MPI_ERR_IN_STATUS;
+  const auto over = [&] { return *done < 0 ? error : settle(batch, *done, indices, statuses, error); };
+  return run(how, function, batch, test, over, [&](int at, int failed) {
+    *done = 1;
+    *indices = at;
+    const int own = batch[at].fail(failed, status_of(statuses, 0));
+    set_error(status_of(statuses, 0), own);
+    if (own == MPI_SUCCESS) return MPI_SUCCESS;
+    raise_code(batch[at].comm(), own);
+    return MPI_ERR_IN_STATUS;
+  });
 }
 
 }  // namespace
@@ -293,15 +355,17 @@ int MPI_Testsome(int count, MPI_Request* requests, int* done, int* indices, MPI_
 // It is not completed: a dead peer is its error when it is waited for, too.
 int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   if (is_mpis(flag)) return PMPI_Request_get_status(request, flag, status);
-  if (is_lost()) return lost();
-  const Waited waited(&request);
+  Batch batch(1, &request);
+  *flag = 0;
+  if (world.lost_by >= 0) return lost(batch, MPI_STATUSES_IGNORE, false, [&] { *flag = 1; });
   int error = MPI_SUCCESS;
   const auto test = [&] {
     error = PMPI_Request_get_status(request, flag, status);
     return *flag != 0 || error != MPI_SUCCESS;
   };
-  if (run(How::test, "MPI_Request_get_status", test, [&] { return waited.dead() >= 0; })) return error;
-  return raise_death(waited.of(), waited.dead());
+  return run(
+      How::test, "MPI_Request_get_status", batch, test, [&] { return error; },
+      [&](int, int failed) { return raise_death(batch[0].of(), failed); });
 }
 
 int MPI_Request_free(MPI_Request* request) {
@@ -312,17 +376,21 @@ int MPI_Request_free(MPI_Request* request) {
   return PMPI_Request_free(request);
 }
 
-// Persistent ones. The requests of a dead peer are not started; those before them are.
+// Persistent ones. The request of a dead peer is not started.
 int MPI_Start(MPI_Request* request) {
-  if (!is_mpis(request) && !nobody_is_dead())
-    if (const Requests::Entry entry = requests.find(*request); entry.number != 0)
-      if (const int dead = failed_peer(entry.watched.comm, entry.watched.peer);
-          dead >= 0 && entry.watched.peer != MPI_ANY_SOURCE)
-        return raise_code(entry.watched.comm, name_failed_peer(entry.watched.comm, entry.watched.peer, dead));
-  return PMPI_Start(request);
+  if (is_mpis(request)) return PMPI_Start(request);
+  const Requests::Entry entry = requests.find(*request);
+  const Watched& watched = entry.watched;
+  if (entry.number != 0 && watched.peer != MPI_ANY_SOURCE)
+    if (const int failed = failed_peer(watched.comm, watched.peer); failed >= 0)
+      return raise_code(watched.comm, name_failed_peer(watched.comm, watched.peer, failed));
+  const int error = PMPI_Start(request);
+  if (error == MPI_SUCCESS && entry.number != 0) requests.set_active(*request, true);
+  return error;
 }
+// One after the other: those before one of a dead peer are started.
 int MPI_Startall(int count, MPI_Request* requests) {
-  if (is_mpis(requests) || nobody_is_dead()) return PMPI_Startall(count, requests);
+  if (is_mpis(requests) || count < 0) return PMPI_Startall(count, requests);
   for (int i = 0; i < count; ++i)
     if (const int error = MPI_Start(requests + i); error != MPI_SUCCESS) return error;
   return MPI_SUCCESS;

@@ -12,7 +12,9 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
+#include <iterator>
 #include <mutex>
+#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -23,8 +25,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 1s;  // after a death, for the things that MPI does by itself
-constexpr auto caution = 1s;   // after that, for a moment in which no lock of the allocator can be held
+constexpr auto patience = 800ms;     // after a death, for the things that MPI does by itself
+constexpr auto caution = 1s;         // after that, for a moment in which no lock of the allocator can be held
+constexpr auto long_patience = 10s;  // where a living rank may be the reason
 constexpr auto between_looks = 1ms;
 constexpr int idle_looks = 1000;  // without a call, before the thread sleeps
 
@@ -42,13 +45,16 @@ struct WatchedCall {
   pthread_t thread = pthread_self();
   const Needed* needed = nullptr;
   const std::atomic<bool>* begins_at = nullptr;
+  std::chrono::milliseconds patience{0};
   Clock::time_point limit = Clock::time_point::max();
+  bool has_inner = false;  // guarded: another one, by a callback of the program's inside it
   volatile std::sig_atomic_t is_inside = 0;
 };
 thread_local WatchedCall* watched __attribute__((tls_model("initial-exec"))) = nullptr;
 
 Range allocator;
 std::atomic<bool> anywhere = false;
+std::atomic<const WatchedCall*> leaving = nullptr;  // the call that is to be left
 
 std::uintptr_t program_counter(const void* context) {
   const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
@@ -62,7 +68,7 @@ std::uintptr_t program_counter(const void* context) {
 }
 
 void get_out(int, siginfo_t*, void* context) {
-  if (watched == nullptr || watched->is_inside == 0) return;
+  if (watched == nullptr || watched != leaving || watched->is_inside == 0) return;
   if (!anywhere && allocator.has(program_counter(context))) return;
   watched->is_inside = 0;
   siglongjmp(watched->way_out, 1);
@@ -86,10 +92,12 @@ void call_out(const WatchedCall& call) {
   ours.sa_flags = SA_SIGINFO | SA_RESTART;
   dl_iterate_phdr(find_allocator, dlsym(RTLD_DEFAULT, "malloc"));
   if (sigaction(SIGURG, &ours, &before) != 0) return;
+  leaving = &call;
   for (const auto limit = Clock::now() + caution; call.is_inside != 0; std::this_thread::sleep_for(1ms)) {
     anywhere = Clock::now() > limit;
     pthread_kill(call.thread, SIGURG);
   }
+  leaving = nullptr;
   sigaction(SIGURG, &before, nullptr);
 }
 
@@ -105,8 +113,9 @@ void let_it_come() {
 // One thread of the process, from the first such call on.
 class Watcher {
  public:
-  void add(WatchedCall* call) {
+  void add(WatchedCall* call, WatchedCall* around) {
     const std::lock_guard lock(mutex_);
+    if (around != nullptr) around->has_inner = true;
     if (!has_begun_) begin();
     calls_.push_back(call);
     if (is_asleep_) comes_.notify_one();
@@ -116,8 +125,9 @@ class Watcher {
     if (awake && !has_begun_) begin();
     stays_awake_ = awake;
   }
-  void remove(WatchedCall* call) {
+  void remove(WatchedCall* call, WatchedCall* around) {
     const std::lock_guard lock(mutex_);
+    if (around != nullptr) around->has_inner = false;
     std::erase(calls_, call);
   }
 
@@ -153,8 +163,8 @@ class Watcher {
   void look_at_all() {
     const auto now = Clock::now();
     for (WatchedCall* call : calls_) {
-      if (call->is_inside == 0 || (call->begins_at != nullptr && !*call->begins_at)) continue;
-      if (call->limit == Clock::time_point::max() && first_dead(*call->needed) >= 0) call->limit = now + patience;
+      if (call->is_inside == 0 || call->has_inner || (call->begins_at != nullptr && !*call->begins_at)) continue;
+      if (call->limit == Clock::time_point::max() && first_dead(*call->needed) >= 0) call->limit = now + call->patience;
       if (now >= call->limit) call_out(*call);
     }
   }
@@ -193,11 +203,40 @@ void add_members(MPI_Group group, std::vector<int>& to) {
   int size = 0;
   if (group == MPI_GROUP_NULL) return;
   PMPI_Group_size(group, &size);
-  for (int rank = 0; rank < size; ++rank) {
-    int there = MPI_UNDEFINED;
-    PMPI_Group_translate_ranks(group, 1, &rank, world.group, &there);
-    if (there >= 0) to.push_back(there);
-  }
+  std::vector<int> ranks(static_cast<std::size_t>(size)), there(ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  PMPI_Group_translate_ranks(group, size, ranks.data(), world.group, there.data());
+  std::copy_if(there.begin(), there.end(), std::back_inserter(to), [](int rank) { return rank >= 0; });
+}
+
+int window_key = MPI_KEYVAL_INVALID;
+
+int forget_window(MPI_Win, int, void* attribute, void*) {
+  delete static_cast<std::vector<int>*>(attribute);
+  return MPI_SUCCESS;
+}
+
+// Ranks of a window as MPI_COMM_WORLD numbers them (negative: of another job), found once.
+const std::vector<int>& ranks_of(MPI_Win window) {
+  static const std::vector<int> none;
+  void* attribute = nullptr;
+  int found = 0, size = 0;
+  MPI_Group group = MPI_GROUP_NULL;
+  const Turn turn;
+  if (world.lost_by >= 0) return none;
+  if (window_key == MPI_KEYVAL_INVALID)
+    PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, forget_window, &window_key, nullptr);
+  PMPI_Win_get_attr(window, window_key, &attribute, &found);
+  if (found != 0) return *static_cast<std::vector<int>*>(attribute);
+  if (PMPI_Win_get_group(window, &group) != MPI_SUCCESS) return none;
+  PMPI_Group_size(group, &size);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  auto* const there = new std::vector<int>(ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  PMPI_Group_translate_ranks(group, size, ranks.data(), world.group, there->data());
+  PMPI_Group_free(&group);
+  PMPI_Win_set_attr(window, window_key, there);
+  return *there;
 }
 
 }  // namespace
@@ -233,26 +272,20 @@ Needed members_of_group(MPI_Group group) {
   return std::make_shared<const std::vector<int>>(std::move(members));
 }
 
-Needed member_of_group(MPI_Group group, int rank) {
-  int there = MPI_UNDEFINED;
-  if (rank >= 0) PMPI_Group_translate_ranks(group, 1, &rank, world.group, &there);
-  return std::make_shared<const std::vector<int>>(there >= 0 ? std::vector<int>{there} : std::vector<int>{});
-}
-
 Needed members_of_window(MPI_Win window) {
-  MPI_Group group = MPI_GROUP_NULL;
-  if (world.lost_by >= 0 || PMPI_Win_get_group(window, &group) != MPI_SUCCESS) return members_of(MPI_COMM_NULL);
-  Needed needed = members_of_group(group);
-  PMPI_Group_free(&group);
-  return needed;
+  std::vector<int> members;
+  for (const int rank : ranks_of(window))
+    if (rank >= 0) members.push_back(rank);
+  return std::make_shared<const std::vector<int>>(std::move(members));
 }
 
-Needed member_of_window(MPI_Win window, int rank) {
-  MPI_Group group = MPI_GROUP_NULL;
-  if (world.lost_by >= 0 || PMPI_Win_get_group(window, &group) != MPI_SUCCESS) return members_of(MPI_COMM_NULL);
-  Needed needed = member_of_group(group, rank);
-  PMPI_Group_free(&group);
-  return needed;
+int failed_target(MPI_Win window, int target) {
+  if (world.lost_by >= 0) return world.lost_by;
+  if (nobody_is_dead()) return -1;
+  const std::vector<int>& ranks = ranks_of(window);
+  const bool is_one = target >= 0 && target < static_cast<int>(ranks.size());
+  return is_one && ranks[static_cast<std::size_t>(target)] >= 0 ? failure_of(ranks[static_cast<std::size_t>(target)])
+                                                                : -1;
 }
 
 int first_dead(const Needed& needed) {
@@ -266,16 +299,17 @@ void watch_always() { watcher().stay_awake(true); }
 void stop_watching() { watcher().stay_awake(false); }
 
 bool call_watched(int (*pmpi)(const void*), const void* arguments, const Needed& needed,
-                  const std::atomic<bool>* begins_at, int& error) {
+                  const std::atomic<bool>* begins_at, bool is_patient, int& error) {
   WatchedCall call;
   call.needed = &needed;
   call.begins_at = begins_at;
+  call.patience = is_patient ? long_patience : patience;
   WatchedCall* const around = watched;  // a callback of the program's may be inside another one
   let_it_come();
+  watcher().add(&call, around);
   watched = &call;
-  watcher().add(&call);
   const bool has_ended = call_inside(call, pmpi, arguments, &error);
-  watcher().remove(&call);
+  watcher().remove(&call, around);
   watched = around;
   if (!has_ended) let_it_come();  // the handler's
   return has_ended;

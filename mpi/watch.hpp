@@ -1,6 +1,6 @@
 // Calls of MPI that wait for other ranks, have no form that does not, and can't be called back. A thread watches: if a
-// rank that such a call waits for has died, and the call has not come to its end a second after that, the caller gets
-// out of it. MPI is in the middle of something then, and can't be used any more in this process (World::lost_by).
+// rank that such a call waits for has died, the call has some time to come to its end. Then the caller gets out of it.
+// MPI is in the middle of something then, and can't be used any more in this process (World::lost_by).
 #pragma once
 
 #include <memory>
@@ -16,12 +16,10 @@ using Needed = std::shared_ptr<const std::vector<int>>;
 
 // Members of comm; of an intercommunicator those of both sides. Found once for each communicator.
 Needed members_of(MPI_Comm comm);
-// Members of a group, and that one of them.
 Needed members_of_group(MPI_Group group);
-Needed member_of_group(MPI_Group group, int rank);
-// Of a window, and of one of its ranks.
 Needed members_of_window(MPI_Win window);
-Needed member_of_window(MPI_Win window, int rank);
+// Rank whose death is a failure of that rank of the window, or -1.
+int failed_target(MPI_Win window, int target);
 // Rank whose death is a failure of one of them (failure_of), or -1. No call of MPI.
 int first_dead(const Needed& needed);
 
@@ -31,23 +29,25 @@ void stop_watching();
 
 // Calls pmpi, a function of MPI's with its arguments, on this thread, and leaves what it returns in `error`. Neither
 // its frame nor those between may have anything to destroy. begins_at: the call is not left while that is false.
+// is_patient: it is left only after 10 s. It may be a living rank that it waits for.
 // False: it was left, since one of those that are needed is dead.
 bool call_watched(int (*pmpi)(const void*), const void* arguments, const Needed& needed,
-                  const std::atomic<bool>* begins_at, int& error);
+                  const std::atomic<bool>* begins_at, bool is_patient, int& error);
 template <class Pmpi>
-bool call_watched(const Pmpi& pmpi, const Needed& needed, int& error, const std::atomic<bool>* begins_at = nullptr) {
+bool call_watched(const Pmpi& pmpi, const Needed& needed, int& error, const std::atomic<bool>* begins_at = nullptr,
+                  bool is_patient = false) {
   return call_watched([](const void* call) { return (*static_cast<const Pmpi*>(call))(); }, &pmpi, needed, begins_at,
-                      error);
+                      is_patient, error);
 }
 
 // The same of a call that MPI has. raise(world rank) makes the error of a dead rank that it needs.
 template <class Pmpi, class Raise>
-int run_begun(const char* function, const Needed& needed, const Pmpi& pmpi, const Raise& raise) {
+int run_begun(const char* function, const Needed& needed, bool is_patient, const Pmpi& pmpi, const Raise& raise) {
   if (world.lost_by >= 0) return raise(world.lost_by);
   if (needed->size() < 2 && (needed->empty() || needed->front() == world.rank)) return pmpi();
   const Inside inside(function);
   int error = MPI_SUCCESS;
-  if (call_watched(pmpi, needed, error)) return error;
+  if (call_watched(pmpi, needed, error, nullptr, is_patient)) return error;
   lose_mpi(first_dead(needed));
   return raise(world.lost_by);
 }
@@ -57,7 +57,7 @@ template <class Pmpi, class Raise>
 int run_watched(const char* function, const Needed& needed, const Pmpi& pmpi, const Raise& raise) {
   if (world.lost_by >= 0) return raise(world.lost_by);
   const int dead = first_dead(needed);
-  return dead >= 0 ? raise(dead) : run_begun(function, needed, pmpi, raise);
+  return dead >= 0 ? raise(dead) : run_begun(function, needed, false, pmpi, raise);
 }
 
 // On a communicator.

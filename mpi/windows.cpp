@@ -16,8 +16,8 @@ int on_window(const char* function, MPI_Win window, int target, Pmpi pmpi) {
   const auto raise = [&](int dead) { return raise_on_window(window, death_code(dead)); };
   const Needed all = members_of_window(window);
   if (target == every_member) return run_watched(function, all, pmpi, raise);
-  if (const int dead = first_dead(member_of_window(window, target)); dead >= 0) return raise(dead);
-  return run_begun(function, all, pmpi, raise);
+  if (const int dead = failed_target(window, target); dead >= 0) return raise(dead);
+  return run_begun(function, all, true, pmpi, raise);
 }
 
 }  // namespace

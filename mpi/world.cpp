@@ -9,6 +9,7 @@
 
 #include "mpi/communicators.hpp"
 #include "mpi/creation.hpp"
+#include "mpi/running.hpp"
 #include "mpi/watch.hpp"
 
 namespace ucft::mpi {
@@ -101,6 +102,62 @@ int agree_on_least(int mine, const std::string& why) {
 
 }  // namespace
 
+namespace {
+
+// ---- ranks that have lost MPI ---------------------------------------------------------------------------------------
+// Each tells all others, by a message of ucft's. It is listened for once there is a death.
+
+constexpr std::int32_t tag_of_loss = 0;
+ucft_request_h news = UCFT_REQUEST_NULL;
+std::int32_t news_by = -1;
+std::vector<ucft_request_h> told;
+
+// In the turn of this thread.
+void listen() {
+  if (nobody_is_dead() || of_world.handle == UCFT_COMM_NULL) return;
+  if (news == UCFT_REQUEST_NULL) {
+    if (ucft_recv_init(of_world.handle, &news_by, 1, UCFT_INT32, UCFT_ANY_SOURCE, tag_of_loss, &news) == UCFT_OK)
+      ucft_post(news);
+    return;
+  }
+  const ucft_status_t status = ucft_test(news);
+  if (status == UCFT_INPROGRESS) return;
+  ucft_received_t from = UCFT_RECEIVED_INIT;
+  if (status == UCFT_OK && ucft_request_received(news, &from) == UCFT_OK && from.source >= 0) {
+    world.lost[static_cast<std::size_t>(from.source)].store(news_by, std::memory_order_relaxed);
+    world.deaths.fetch_add(1, std::memory_order_release);
+  }
+  ucft_post(news);  // also behind the death of one that could have sent
+}
+
+// A posted request keeps a context from leaving its job.
+void end_news() {
+  if (news != UCFT_REQUEST_NULL) ucft_request_free(news);
+  news = UCFT_REQUEST_NULL;
+  for (ucft_request_h each : told) {
+    ucft_wait(each, 100'000);  // in us; it is short, and goes at once
+    ucft_request_free(each);
+  }
+  told.clear();
+}
+
+}  // namespace
+
+void lose_mpi(int by) {
+  static std::int32_t said = -1;  // it outlives the sends
+  if (world.lost_by >= 0) return;
+  world.lost_by = said = by;
+  const Turn turn;
+  if (of_world.handle == UCFT_COMM_NULL) return;
+  for (int rank = 0; rank < world.size; ++rank) {
+    ucft_request_h request = UCFT_REQUEST_NULL;
+    if (rank == world.rank || world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed)) continue;
+    if (ucft_send_init(of_world.handle, &said, 1, UCFT_INT32, rank, tag_of_loss, &request) != UCFT_OK) continue;
+    ucft_post(request);
+    told.push_back(request);
+  }
+}
+
 bool is_switched_off() {
   const char* value = std::getenv("UCFT_MPI");
   return value != nullptr && std::strcmp(value, "n") == 0;
@@ -140,56 +197,15 @@ void close_world() {
 
 void leave_world() {
   const Turn turn;
+  end_news();
   ucft_context_destroy(world.context);
-}
-
-namespace {
-
-// ---- ranks that have lost MPI ---------------------------------------------------------------------------------------
-// Each tells all others, by a message of ucft's. It is listened for once there is a death.
-
-constexpr std::int32_t tag_of_loss = 0;
-ucft_request_h news = UCFT_REQUEST_NULL;
-std::int32_t news_by = -1;
-
-// In the turn of this thread.
-void listen() {
-  if (nobody_is_dead() || of_world.handle == UCFT_COMM_NULL) return;
-  if (news == UCFT_REQUEST_NULL) {
-    if (ucft_recv_init(of_world.handle, &news_by, 1, UCFT_INT32, UCFT_ANY_SOURCE, tag_of_loss, &news) == UCFT_OK)
-      ucft_post(news);
-    return;
-  }
-  const ucft_status_t status = ucft_test(news);
-  if (status == UCFT_INPROGRESS) return;
-  ucft_received_t from = UCFT_RECEIVED_INIT;
-  if (status == UCFT_OK && ucft_request_received(news, &from) == UCFT_OK && from.source >= 0) {
-    world.lost[static_cast<std::size_t>(from.source)].store(news_by, std::memory_order_relaxed);
-    world.deaths.fetch_add(1, std::memory_order_release);
-  }
-  ucft_post(news);  // also behind the death of one that could have sent
-}
-
-}  // namespace
-
-void lose_mpi(int by) {
-  static std::int32_t said = -1;  // it outlives the sends
-  if (world.lost_by >= 0) return;
-  world.lost_by = said = by;
-  const Turn turn;
-  if (of_world.handle == UCFT_COMM_NULL) return;
-  for (int rank = 0; rank < world.size; ++rank) {
-    ucft_request_h request = UCFT_REQUEST_NULL;  // left to the communicator
-    if (rank == world.rank || world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed)) continue;
-    if (ucft_send_init(of_world.handle, &said, 1, UCFT_INT32, rank, tag_of_loss, &request) == UCFT_OK)
-      ucft_post(request);
-  }
 }
 
 void look_for_deaths() {
   const bool locks = world.threaded || world.is_shared.load(std::memory_order_relaxed);
   if (locks && !world.mutex.try_lock()) return;  // the thread that has it lets the news in
   ucft_progress(world.context);
+  if (queued.load(std::memory_order_relaxed) > 0) post_queued();
   listen();
   if (locks) world.mutex.unlock();
 }

@@ -30,6 +30,34 @@ void send_across(char value, const std::function<void()>& collective) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+// More nonblocking collectives than ucft has room for, and calls that wait for other things before these are waited
+// for. Rank 0 has them in another order than the others, as MPI allows.
+void queue_up(const std::function<void()>& other) {
+  constexpr int many = 40;
+  std::vector<int> sums(many, -1);
+  std::vector<MPI_Request> requests(many);
+  int size = 0;
+  const int one = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank != 0) other();
+  for (int i = 0; i < many; ++i)
+    MPI_Iallreduce(&one, &sums[static_cast<std::size_t>(i)], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                   &requests[static_cast<std::size_t>(i)]);
+  if (rank == 0) other();
+  MPI_Waitall(many, requests.data(), MPI_STATUSES_IGNORE);
+  for (const int sum : sums) wrong += sum != size;
+}
+
+// The same, but that the others wait first.
+void wait_first(const std::function<void()>& other) {
+  constexpr int many = 40;
+  std::vector<MPI_Request> requests(many);
+  for (MPI_Request& request : requests) MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  if (rank == 0) other();
+  MPI_Waitall(many, requests.data(), MPI_STATUSES_IGNORE);
+  if (rank != 0) other();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -52,6 +80,24 @@ int main(int argc, char** argv) {
   send_across(6, [&] { MPI_Comm_dup(MPI_COMM_WORLD, &made); });
   MPI_Comm_free(&made);
   send_across(7, [&] { MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &made); });
+  MPI_Comm_free(&made);
+  MPI_Comm_dup(MPI_COMM_WORLD, &made);
+  MPI_Win window = MPI_WIN_NULL;
+  MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);  // Open MPI has no windows over tcp alone
+  const bool has_window = MPI_Win_create(&sum, sizeof sum, 1, MPI_INFO_NULL, made, &window) == MPI_SUCCESS;
+  for (const auto& ordered : {queue_up, wait_first}) {
+    ordered([&] { MPI_Barrier(made); });
+    ordered([&] {
+      MPI_Comm part = MPI_COMM_NULL;
+      MPI_Comm_split(made, 0, rank, &part);
+      MPI_Comm_free(&part);
+    });
+  }
+  if (has_window) {
+    wait_first([&] { MPI_Win_fence(0, window); });
+    MPI_Win_free(&window);
+  }
+  wait_first([&] { MPI_Recv(&sum, 0, MPI_INT, MPI_PROC_NULL, 0, made, MPI_STATUS_IGNORE); });
   MPI_Comm_free(&made);
   std::printf("VERDICT %d: %s\n", rank, wrong == 0 ? "right" : "wrong");
   MPI_Finalize();

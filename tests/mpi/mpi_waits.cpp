@@ -158,6 +158,29 @@ void persistent() {
   expect(MPI_Request_free(&request) == MPI_SUCCESS, "MPI_Request_free");
 }
 
+// A request that is not begun, as its peer is dead, keeps nobody from waiting for the others.
+void inactive() {
+  int got[3] = {-1, -1, -1}, index = -1;
+  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Status statuses[2];
+  MPI_Recv_init(got, 1, MPI_INT, victim, 5, MPI_COMM_WORLD, requests);
+  MPI_Start(requests);
+  expect_death(MPI_Wait(requests, MPI_STATUS_IGNORE), "MPI_Wait for MPI_Start");
+  for (int round = 0; round < 2; ++round) {
+    requests[1] = receive(before(), got + 1 + round, 6);
+    if (rank == 0) {  // the first to send: the others wait by then
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      send(next(), rank, 6);
+    }
+    const int error =
+        round == 0 ? MPI_Waitall(2, requests, statuses) : MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+    expect(error == MPI_SUCCESS && got[1 + round] == before(), "the wait beside an inactive request");
+    if (rank != 0) send(next(), rank, 6);
+  }
+  expect(index == 1, "MPI_Waitany beside an inactive request");
+  MPI_Request_free(requests);
+}
+
 // ---- from any -------------------------------------------------------------------------------------------------------
 
 // Once for the death; then others are heard.
@@ -251,11 +274,34 @@ void create_group() {
   expect_loss(MPI_Comm_create_group(MPI_COMM_WORLD, group, 3, &made), "MPI_Comm_create_group");
 }
 
+// Two of the three have left MPI. They go on in ucft, and the third one hears of it.
+void left() {
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Group all, group;
+  const int those[] = {1, 2, 3};
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  MPI_Group_incl(all, 3, those, &group);
+  int got = -1, sum = -1;
+  if (rank == 0)
+    for (int failed = 0; failed < 4; ++failed)  // 1, 2, 3, and then nobody is left
+      expect_death(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+  else
+    expect_death(MPI_Comm_create_group(MPI_COMM_WORLD, group, 3, &made), "MPI_Comm_create_group");
+  is_lost = true;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int error = MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  if (rank == 0)
+    expect(error == MPI_SUCCESS && MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && sum == 0 + 2 + 3,
+           "MPI_Iallreduce with those that have left MPI");
+  else
+    expect_death(error, "MPI_Iallreduce after MPI was left");
+}
+
 void idup() {
   MPI_Comm made = MPI_COMM_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   expect(MPI_Comm_idup(MPI_COMM_WORLD, &made, &request) == MPI_SUCCESS, "MPI_Comm_idup");
-  expect_death(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait for MPI_Comm_idup");
+  expect_loss(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait for MPI_Comm_idup");
 }
 
 // Rank 3 has no neighbour that is dead. But its neighbours have left MPI, and so no message of theirs will come.
@@ -272,6 +318,7 @@ void ineighbours() {
   expect(MPI_Ineighbor_alltoall(given, 1, MPI_INT, got, 1, MPI_INT, ring, &request) == MPI_SUCCESS, "its start");
   const int error = MPI_Wait(&request, MPI_STATUS_IGNORE);
   if (rank != 3 || error != MPI_SUCCESS) expect_death(error, "MPI_Ineighbor_alltoall");
+  is_lost = true;
 }
 
 void win_create() {
@@ -329,6 +376,8 @@ const std::map<std::string, std::function<void()>> cases = {
     {"ineighbours", ineighbours},
     {"win_create", win_create},
     {"fence", fence},
+    {"inactive", inactive},
+    {"left", left},
     {"locks", locks},
     {"file_open", file_open},
     {"file_write", file_write},
