@@ -26,6 +26,7 @@
 #include <string>
 #include <thread>
 
+#include "mpi/errors.hpp"
 #include "mpi/world.hpp"
 
 namespace {
@@ -104,6 +105,8 @@ const char* own_rank() {
 }
 
 void end_job(int code) {
+  using ucft::mpi::wait_until_stderr_is_read;
+  const std::string why = ucft::mpi::sentence_of(code);  // mpirun may lose MPI's own words
   const pid_t mpirun = find_mpirun();
   if (mpirun == 0) {
     std::fprintf(stderr,
@@ -112,9 +115,12 @@ void end_job(int code) {
                  own_rank(), code);
     return;
   }
-  std::fprintf(stderr,
-               "ucft: rank %s of MPI_COMM_WORLD aborts the job with code %d (that of mpirun --enable-recovery is 1)\n",
-               own_rank(), code);
+  std::fprintf(
+      stderr,
+      "ucft: rank %s of MPI_COMM_WORLD aborts the job with code %d (that of mpirun --enable-recovery is 1)%s%s\n",
+      own_rank(), code, why.empty() ? "" : ": ", why.c_str());
+  wait_until_stderr_is_read();
+  std::this_thread::sleep_for(forwarding_takes);
   ask_to_end(mpirun);
 }
 #endif

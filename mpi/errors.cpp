@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::size_t most_codes = 1000;  // MPI can't take them back
 
+std::mutex mutex;
+std::map<std::string, int> codes;  // guarded
+
 // MPI's code for this sentence, a new one if it has not been said before. Any thread.
 int code_of(std::string sentence) {
-  static std::mutex mutex;
-  static std::map<std::string, int> codes;
   static int error_class = MPI_ERR_OTHER;
   const std::lock_guard lock(mutex);
   if (codes.empty()) {
@@ -62,6 +63,13 @@ std::string sentence_of_death(int world_rank) {
 }
 
 }  // namespace
+
+std::string sentence_of(int code) {
+  const std::lock_guard lock(mutex);
+  for (const auto& [sentence, known] : codes)
+    if (known == code) return sentence;
+  return {};
+}
 
 int raise_code(MPI_Comm comm, int code) {
   return raise_on(comm, code, PMPI_Comm_get_errhandler, PMPI_Comm_call_errhandler);

@@ -3,6 +3,8 @@
 // names the rank, or has ucft's own sentence.
 #pragma once
 
+#include <string>
+
 #include "mpi/world.hpp"
 
 namespace ucft::mpi {
@@ -12,6 +14,8 @@ int raise_death(MPI_Comm comm, int world_rank);
 // The code of that error, to be raised later.
 int death_code(int world_rank);
 int error_code(MPI_Comm comm, ucft_status_t status, int root);
+// Of a code of ours; empty: of another one. Any thread.
+std::string sentence_of(int code);
 // Returns it.
 int raise_code(MPI_Comm comm, int code);
 int raise_on_window(MPI_Win window, int code);
