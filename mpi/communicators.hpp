@@ -14,8 +14,8 @@ namespace ucft::mpi {
 
 // The request of the last call of a kind, which is posted again when the next one has the same arguments. ucft frees it
 // with the communicator. The arguments are the caller's own, so that nothing has to be looked up or checked then. Types
-// and operators are predefined ones, whose handles no other type or operator ever has. (Data that are packed or
-// gathered for a caller have memory of ours, as MPI_BYTE.)
+// and operators are predefined ones, whose handles no other type or operator ever has. Calls that are packed, or have
+// no operator of ucft's, are not kept.
 struct Prepared {
   enum Kind { allreduce, reduce, broadcast, allgather, barrier };
   const void* send = nullptr;

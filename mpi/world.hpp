@@ -3,7 +3,7 @@
 //
 // Thread rule: ucft lets one thread at a time into a context. Up to MPI_THREAD_SERIALIZED the program sees to that.
 // With MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn. A thread that waits for other ranks
-// gives up its turn meanwhile (`complete` in collectives.cpp), unless it makes or frees a communicator. Before it makes
+// gives up its turn meanwhile (`complete` in running.hpp), unless it makes or frees a communicator. Before it makes
 // one there is a barrier in which MPI goes on.
 #pragma once
 
