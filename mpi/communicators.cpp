@@ -6,9 +6,9 @@
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
 #include "mpi/nonblocking.hpp"
+#include "mpi/report.hpp"
 #include "mpi/requests.hpp"
 #include "mpi/watch.hpp"
-#include "mpi/report.hpp"
 
 namespace ucft::mpi {
 

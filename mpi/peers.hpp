@@ -35,10 +35,10 @@ class LastTurns {
   Clock::time_point limit_ = Clock::time_point::max();
 };
 
-// done says whether it is over: true then. False: failed() has named a rank (>= 0), and MPI has had its last turns.
+// done says whether it is over: true then. False: a peer has failed, and MPI has had its last turns.
 // function: said of this rank while it waits (Inside).
-template <class Done, class Failed>
-bool wait_unless(const char* function, Done done, Failed failed) {
+template <class Done, class HasFailed>
+bool wait_unless(const char* function, Done done, HasFailed has_failed) {
   LastTurns last;
   std::optional<Inside> inside;  // after the first turns
   for (;;) {
@@ -49,9 +49,12 @@ bool wait_unless(const char* function, Done done, Failed failed) {
     if (!inside) inside.emplace(function);
     if (last.are_over()) return false;
     look_for_deaths();
-    last.begin_if(failed() >= 0);
+    last.begin_if(has_failed());
   }
 }
+
+// Lets the news in. Of a call that has found nothing, and that a program makes in a loop.
+void look_now_and_then();
 
 // A receive that nobody answers must not write into the caller's memory later. A call that can't be taken back (a send;
 // a receive that a dead rank has begun to answer) stays with MPI. False: it was answered after all; status is set.

@@ -20,14 +20,19 @@ int refuse(MPI_Comm comm, int peer, int dead) { return raise_code(comm, name_fai
 
 bool is_watched(int peer) { return world.on && (peer >= 0 || peer == MPI_ANY_SOURCE); }
 
-// done says whether it is over, and leaves MPI's error in `error`, which is the result then. Else the peer is dead.
+// Waits until done says that it is over: -1. Else the rank by whose failure it can't be.
+template <class Done>
+int wait_for_peer(const char* function, MPI_Comm comm, int peer, Done done) {
+  while (!wait_unless(function, done, [&] { return failed_peer(comm, peer) >= 0; }))
+    if (const int failed = failed_peer(comm, peer); failed >= 0) return failed;  // else another thread has named it
+  return -1;
+}
+
+// done leaves MPI's error in `error`, which is the result if it is over.
 template <class Done>
 int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& error, Done done) {
-  if (world.lost_by >= 0) return refuse(comm, peer, world.lost_by);
-  for (;;) {
-    if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
-    if (const int failed = failed_peer(comm, peer); failed >= 0) return refuse(comm, peer, failed);
-  }  // another thread has named it
+  const int failed = world.lost_by >= 0 ? world.lost_by : wait_for_peer(function, comm, peer, done);
+  return failed >= 0 ? refuse(comm, peer, failed) : error;
 }
 
 // A blocking call, as start (its nonblocking form) and a wait for that.
@@ -37,17 +42,13 @@ int blocking(const char* function, MPI_Comm comm, int peer, bool receives, MPI_S
   MPI_Request request = MPI_REQUEST_NULL;
   int error = start(&request);
   if (error != MPI_SUCCESS) return error;
-  const auto done = [&] {
+  const int failed = wait_for_peer(function, comm, peer, [&] {
     int is_done = 0;
     error = PMPI_Test(&request, &is_done, status);
     return is_done != 0 || error != MPI_SUCCESS;
-  };
-  for (;;) {
-    if (wait_unless(function, done, [&] { return failed_peer(comm, peer); })) return error;
-    const int failed = failed_peer(comm, peer);
-    if (failed < 0) continue;  // another thread has named it
-    return abandon(request, receives, status) ? refuse(comm, peer, failed) : MPI_SUCCESS;
-  }
+  });
+  if (failed < 0) return error;
+  return abandon(request, receives, status) ? refuse(comm, peer, failed) : MPI_SUCCESS;
 }
 
 // The request of a call that has begun, if it has.
@@ -106,10 +107,8 @@ int prepare(const Message& m, MPI_Request* request, Isend* form) {
 
 // Of a dead rank that is an error, so that loops of MPI_Iprobe end, too. They let the news in.
 int nothing_found(MPI_Comm comm, int peer) {
-  constexpr unsigned calls_per_look = 64;
-  thread_local unsigned calls __attribute__((tls_model("initial-exec"))) = 0;
   if (!is_watched(peer)) return MPI_SUCCESS;
-  if (++calls % calls_per_look == 0) look_for_deaths();
+  look_now_and_then();
   drive();
   if (nobody_is_dead()) return MPI_SUCCESS;
   const int dead = failed_peer(comm, peer);

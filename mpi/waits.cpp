@@ -62,7 +62,7 @@ class Waited {
   }
   bool is_known() const { return *request_ != MPI_REQUEST_NULL && entry_.number != 0; }
   MPI_Comm of() const { return is_known() ? entry_.watched.comm : MPI_COMM_WORLD; }
-  // Whose error handler gets its error.
+  // The communicator whose error handler gets its error.
   MPI_Comm comm() const { return comm_; }
 
  private:
@@ -164,23 +164,18 @@ int fail_all(Batch& batch, MPI_Status* statuses) {
   return errors.is_empty() ? MPI_SUCCESS : errors.raise();
 }
 
-// A test that has found nothing, of a loop of them: lets the news in now and then. True: a peer has failed, and nothing
-// of it has come after some more tests.
-template <class Test, class HasFailed>
-bool nothing_will_come(Test test, HasFailed has_failed) {
-  constexpr unsigned calls_per_look = 64;
-  thread_local unsigned calls __attribute__((tls_model("initial-exec"))) = 0;
-  if (++calls % calls_per_look == 0) look_for_deaths();
-  if (nobody_is_dead() || !has_failed()) return false;
+// A peer has failed. Whether test says in MPI's last turns that it is over: once it has said so, MPI is not asked again.
+template <class Test>
+bool comes_at_last(Test test) {
   LastTurns last;
   last.begin_if(true);
   while (!last.are_over()) {
     for (int turn = 0; turn < turns_per_look; ++turn) {
       drive();
-      if (test()) return false;
+      if (test()) return true;
     }
   }
-  return true;
+  return false;
 }
 
 // Waits, or looks once (flag: whether it is over).
@@ -193,15 +188,17 @@ int run(How how, const char* function, Batch& batch, Test test, Over over, Fail 
   for (;;) {
     const auto has_failed = [&] { return batch.has_failed(); };
     if (how == How::wait) {
-      if (wait_unless(function, test, [&] { return has_failed() ? 0 : -1; })) return over();
+      if (wait_unless(function, test, has_failed)) return over();
     } else {
       drive();
       if (test()) return over();
-      if (!nothing_will_come(test, has_failed)) return test() ? over() : MPI_SUCCESS;
+      look_now_and_then();
+      if (!has_failed()) return MPI_SUCCESS;
+      if (comes_at_last(test)) return over();
     }
     int failed = -1;
     if (const int at = batch.first_failed(failed); at >= 0) return fail(at, failed);
-    if (how == How::test) return test() ? over() : MPI_SUCCESS;  // it has come, or another thread has named the death
+    if (how == How::test) return MPI_SUCCESS;  // it has come right now, or another thread has named the death
   }
 }
 

@@ -404,7 +404,7 @@ class Call {
     recv_.lay_out(in, bases[static_cast<std::size_t>(base)], one_in ? Placing::in_sequence : by, false, mine);
     fill(send_.memory, Dice{mine.next()});
     fill(recv_.memory, Dice{mine.next()});
-    // What is inside a predefined type and is no part of the value may be copied, or be anything.
+    // Bytes inside a predefined type that are no part of its value may be copied, or be anything.
     const MPI_Datatype of_base = bases[static_cast<std::size_t>(base)];
     const std::size_t end_of_value = of_base == MPI_LONG_DOUBLE ? 10 : of_base == MPI_DOUBLE_INT ? 12 : 16;
     for (std::size_t i = 0; end_of_value < 16 && i < recv_.memory.size(); i += 16)
@@ -440,7 +440,7 @@ class Call {
     }
   }
 
-  // What must come, by messages of packed blocks.
+  // Makes the memory that a call must leave, by messages of packed blocks.
   void exchange() {
     const bool to_root = kind_ == gather || kind_ == gatherv, of_root = scatters(kind_) || kind_ == bcast;
     const Blocks& from = kind_ == bcast || (in_place_ && !of_root) ? recv_ : send_;

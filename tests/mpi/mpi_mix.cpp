@@ -1,4 +1,4 @@
-// What real programs mix: messages between neighbours in every form, collectives, blocking and not, on several
+// The calls that real programs mix: messages between neighbours in every form, collectives, blocking and not, on several
 // communicators, a window, a file. Under MPI's usual error handler a death that is an error of a call ends the job; one
 // that only collectives meet is survived. The seed, the same on all ranks, says which calls come when.
 //
@@ -103,7 +103,7 @@ void neighbours() {
   expect(got[0] == left() && got[1] == right(), "neighbours");
 }
 
-// Whose value is in a sum of 2^rank is in all that follow, unless it has died.
+// A sum of 2^rank: a rank's own value is in each that it gets.
 void check_sum(int sum) { expect((sum >> rank & 1) != 0, "sum"); }
 
 void sums(MPI_Comm comm) {
