@@ -8,6 +8,7 @@
 #include "mpi/calls.hpp"
 #include "mpi/communicators.hpp"
 #include "mpi/errors.hpp"
+#include "mpi/members.hpp"
 #include "mpi/report.hpp"
 #include "mpi/running.hpp"
 #include "mpi/watch.hpp"

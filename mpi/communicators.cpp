@@ -5,6 +5,7 @@
 
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
+#include "mpi/members.hpp"
 #include "mpi/nonblocking.hpp"
 #include "mpi/report.hpp"
 #include "mpi/requests.hpp"
@@ -209,7 +210,7 @@ int meet_all(MPI_Comm comm) {
   result.missing = &first_missing;
   result.missing_capacity = 1;
   if (const ucft_status_t status = meet(on, &result); status != UCFT_OK) return raise_status(comm, status, -1);
-  return first_missing < 0 ? MPI_SUCCESS : raise_death(comm, world_rank_of(comm, first_missing));
+  return first_missing < 0 ? MPI_SUCCESS : raise_death(comm, members_of(comm).world_rank_of(first_missing));
 }
 
 // Ranks of a part have its first rank as their colour.

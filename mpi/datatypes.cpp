@@ -1,19 +1,10 @@
 #include "mpi/datatypes.hpp"
 
-#include <type_traits>
+#include "mpi/handle_number.hpp"
 
 namespace ucft::mpi {
 
 namespace {
-
-// Handles are pointers (Open MPI) or integers (MPICH).
-template <class Handle>
-std::uint64_t number(Handle handle) {
-  if constexpr (std::is_pointer_v<Handle>)
-    return reinterpret_cast<std::uintptr_t>(handle);
-  else
-    return static_cast<std::uint64_t>(handle);
-}
 
 // A table that is only read once it is made. Open addressing, at most half full.
 template <class Handle, class Value, std::size_t places>
@@ -33,7 +24,7 @@ class Table {
   }
 
  private:
-  static std::size_t place(Handle handle) { return (number(handle) * 0x9e3779b97f4a7c15u) >> 32 & (places - 1); }
+  static std::size_t place(Handle handle) { return (number_of(handle) * 0x9e3779b97f4a7c15u) >> 32 & (places - 1); }
 
   std::array<bool, places> used_{};
   std::array<Handle, places> handles_{};

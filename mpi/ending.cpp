@@ -26,7 +26,7 @@ void prepare_end() {
 }
 
 bool end_mpi(int& error) {
-  const Needed all = members_of(MPI_COMM_WORLD);
+  const Needed all = members_of(MPI_COMM_WORLD).all;
   return call_watched([] { return PMPI_Finalize(); }, all, error, &callbacks_are_over);
 }
 

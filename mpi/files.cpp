@@ -9,19 +9,19 @@ namespace {
 
 template <class Pmpi>
 int opened(const char* function, MPI_Comm comm, Pmpi pmpi) {
-  if (!world.on || comm == MPI_COMM_NULL) return pmpi();
-  return run_watched(function, members_of(comm), pmpi,
-                     [](int dead) { return raise_on_file(MPI_FILE_NULL, death_code(dead)); });
+  return run_watched(function, comm, pmpi, [](int dead) { return raise_on_file(MPI_FILE_NULL, death_code(dead)); });
 }
 
 template <class Pmpi>
 int on_file(const char* function, MPI_File file, Pmpi pmpi) {
   if (!world.on || file == MPI_FILE_NULL) return pmpi();
+  const auto raise = [&](int dead) { return raise_on_file(file, death_code(dead)); };
+  if (world.lost_by >= 0) return raise(world.lost_by);
   MPI_Group group = MPI_GROUP_NULL;
-  if (world.lost_by < 0 && PMPI_File_get_group(file, &group) != MPI_SUCCESS) return pmpi();
-  const Needed needed = members_of_group(group);
-  if (group != MPI_GROUP_NULL) PMPI_Group_free(&group);
-  return run_watched(function, needed, pmpi, [&](int dead) { return raise_on_file(file, death_code(dead)); });
+  if (PMPI_File_get_group(file, &group) != MPI_SUCCESS) return pmpi();
+  Needed needed = members_of_group(group);
+  PMPI_Group_free(&group);
+  return run_watched(function, std::move(needed), pmpi, raise);
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "mpi/calls.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/datatypes.hpp"
 #include "mpi/errors.hpp"
+#include "mpi/peers.hpp"
 #include "mpi/requests.hpp"
 #include "mpi/running.hpp"
 
@@ -140,12 +140,8 @@ int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* re
                           : request == nullptr ? Outcome::arguments
                                                : call.outcome(*comm);
   if (outcome != Outcome::taken_over) {
-    const int dead = dead_member(on);
-    count(function, dead >= 0 ? Outcome::dead : outcome);
-    if (dead >= 0) return raise_death(on, dead);
-    const int error = pmpi();
-    if (error == MPI_SUCCESS && world.on) requests.add(*request, {.comm = on, .peer = every_member});
-    return error;
+    count(function, dead_member(on) >= 0 ? Outcome::dead : outcome);
+    return begin_by_mpi(on, request, pmpi);
   }
   count(function, outcome);
   auto one = std::make_unique<Started>();

@@ -4,7 +4,7 @@
 #include "mpi/communicators.hpp"
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
-#include "mpi/requests.hpp"
+#include "mpi/peers.hpp"
 #include "mpi/watch.hpp"
 
 using namespace ucft::mpi;
@@ -14,7 +14,8 @@ namespace {
 template <class Pmpi>
 int on_group(const char* function, MPI_Comm comm, MPI_Group group, Pmpi pmpi) {
   if (!world.on || comm == MPI_COMM_NULL || group == MPI_GROUP_NULL) return pmpi();
-  return run_watched(function, members_of_group(group), pmpi, [&](int dead) { return raise_death(comm, dead); });
+  const auto raise = [&](int dead) { return raise_death(comm, dead); };
+  return world.lost_by >= 0 ? raise(world.lost_by) : run_watched(function, members_of_group(group), pmpi, raise);
 }
 
 // Members of the other side are not known yet: it is left if any rank of the world dies.
@@ -22,8 +23,8 @@ template <class Pmpi>
 int with_another_side(const char* function, MPI_Comm comm, Pmpi pmpi) {
   if (!world.on || comm == MPI_COMM_NULL) return pmpi();
   const auto raise = [&](int dead) { return raise_death(comm, dead); };
-  if (const int dead = first_dead(members_of(comm)); dead >= 0) return raise(dead);
-  return run_begun(function, members_of(MPI_COMM_WORLD), true, pmpi, raise);
+  if (const int dead = dead_member(comm); dead >= 0) return raise(dead);
+  return run_begun(function, members_of(MPI_COMM_WORLD).all, true, pmpi, raise);
 }
 
 // Of all ranks of comm. Where ucft knows comm, its ranks agree before and after MPI's call: all of them have the new
@@ -33,21 +34,12 @@ int made(const char* function, MPI_Comm comm, MPI_Comm* created, Pmpi pmpi) {
   if (find_communicator(comm) == nullptr || created == nullptr) return run_watched(function, comm, pmpi);
   if (const int error = meet_all(comm); error != MPI_SUCCESS) return error;
   Creation mine = Creation::made;
-  const int error = run_watched(function, members_of(comm), pmpi, [&](int) {
+  const int error = run_watched(function, comm, pmpi, [&](int) {
     mine = Creation::lost;
     return MPI_SUCCESS;
   });
   if (error != MPI_SUCCESS) mine = Creation::failed;
   return attach_part(comm, mine, error, created);
-}
-
-// Nonblocking.
-template <class Pmpi>
-int begun(MPI_Comm comm, MPI_Request* request, Pmpi pmpi) {
-  if (const int dead = world.on ? dead_member(comm) : -1; dead >= 0) return raise_death(comm, dead);
-  const int error = pmpi();
-  if (error == MPI_SUCCESS && world.on) requests.add(*request, {.comm = comm, .peer = every_member});
-  return error;
 }
 
 }  // namespace
@@ -132,27 +124,30 @@ int MPI_Neighbor_alltoallw(const void* send, const int* n, const MPI_Aint* p, co
 }
 int MPI_Ineighbor_allgather(const void* send, int n, MPI_Datatype s, void* recv, int m, MPI_Datatype r, MPI_Comm comm,
                             MPI_Request* request) {
-  return begun(comm, request, [=] { return PMPI_Ineighbor_allgather(send, n, s, recv, m, r, comm, request); });
+  return begin_by_mpi(comm, request, [=] { return PMPI_Ineighbor_allgather(send, n, s, recv, m, r, comm, request); });
 }
 int MPI_Ineighbor_allgatherv(const void* send, int n, MPI_Datatype s, void* recv, const int* m, const int* p,
                              MPI_Datatype r, MPI_Comm comm, MPI_Request* request) {
-  return begun(comm, request, [=] { return PMPI_Ineighbor_allgatherv(send, n, s, recv, m, p, r, comm, request); });
+  return begin_by_mpi(comm, request,
+                      [=] { return PMPI_Ineighbor_allgatherv(send, n, s, recv, m, p, r, comm, request); });
 }
 int MPI_Ineighbor_alltoall(const void* send, int n, MPI_Datatype s, void* recv, int m, MPI_Datatype r, MPI_Comm comm,
                            MPI_Request* request) {
-  return begun(comm, request, [=] { return PMPI_Ineighbor_alltoall(send, n, s, recv, m, r, comm, request); });
+  return begin_by_mpi(comm, request, [=] { return PMPI_Ineighbor_alltoall(send, n, s, recv, m, r, comm, request); });
 }
 int MPI_Ineighbor_alltoallv(const void* send, const int* n, const int* p, MPI_Datatype s, void* recv, const int* m,
                             const int* q, MPI_Datatype r, MPI_Comm comm, MPI_Request* request) {
-  return begun(comm, request, [=] { return PMPI_Ineighbor_alltoallv(send, n, p, s, recv, m, q, r, comm, request); });
+  return begin_by_mpi(comm, request,
+                      [=] { return PMPI_Ineighbor_alltoallv(send, n, p, s, recv, m, q, r, comm, request); });
 }
 int MPI_Ineighbor_alltoallw(const void* send, const int* n, const MPI_Aint* p, const MPI_Datatype* s, void* recv,
                             const int* m, const MPI_Aint* q, const MPI_Datatype* r, MPI_Comm comm,
                             MPI_Request* request) {
-  return begun(comm, request, [=] { return PMPI_Ineighbor_alltoallw(send, n, p, s, recv, m, q, r, comm, request); });
+  return begin_by_mpi(comm, request,
+                      [=] { return PMPI_Ineighbor_alltoallw(send, n, p, s, recv, m, q, r, comm, request); });
 }
 int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* created, MPI_Request* request) {
-  return begun(comm, request, [=] { return PMPI_Comm_idup(comm, created, request); });
+  return begin_by_mpi(comm, request, [=] { return PMPI_Comm_idup(comm, created, request); });
 }
 
 }  // extern "C"

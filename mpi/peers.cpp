@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "mpi/errors.hpp"
+#include "mpi/members.hpp"
 #include "mpi/report.hpp"
 #include "mpi/requests.hpp"
 
@@ -35,15 +36,15 @@ int failed_peer(MPI_Comm comm, int peer) {
   const std::vector<bool>* named = named_on(comm);
   bool others_live = false;
   int failed = -1, unnamed = -1;
-  each_source(comm, [&](int world_rank) {
-    if (world_rank == world.rank) return;
-    if (world_rank < 0 || failure_of(world_rank) < 0) {
+  for (const int rank : members_of(comm).peers) {
+    if (rank == world.rank) continue;
+    if (rank < 0 || failure_of(rank) < 0) {
       others_live = true;
-      return;
+      continue;
     }
-    failed = world_rank;
-    if (unnamed < 0 && (named == nullptr || !(*named)[static_cast<std::size_t>(world_rank)])) unnamed = world_rank;
-  });
+    failed = rank;
+    if (unnamed < 0 && (named == nullptr || !(*named)[static_cast<std::size_t>(rank)])) unnamed = rank;
+  }
   return unnamed >= 0 || others_live ? unnamed : failed;
 }
 
@@ -62,6 +63,14 @@ int name_failed_peer(MPI_Comm comm, int peer, int world_rank) {
   }
   const int cause = failure_of(world_rank);
   return death_code(cause >= 0 ? cause : world_rank);
+}
+
+int begin_by_mpi(MPI_Comm comm, MPI_Request* request, const std::function<int()>& pmpi) {
+  if (!world.on) return pmpi();
+  if (const int dead = dead_member(comm); dead >= 0) return raise_death(comm, dead);
+  const int error = pmpi();
+  if (error == MPI_SUCCESS) requests.add(*request, {.comm = comm, .peer = every_member});
+  return error;
 }
 
 void look_now_and_then() {

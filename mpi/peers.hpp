@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 
 #include "mpi/nonblocking.hpp"
@@ -59,5 +60,8 @@ void look_now_and_then();
 // A receive that nobody answers must not write into the caller's memory later. A call that can't be taken back (a send;
 // a receive that a dead rank has begun to answer) stays with MPI. False: it was answered after all; status is set.
 bool abandon(MPI_Request& request, bool receives, MPI_Status* status);
+
+// A nonblocking call of MPI's that waits for all ranks of comm.
+int begin_by_mpi(MPI_Comm comm, MPI_Request* request, const std::function<int()>& pmpi);
 
 }  // namespace ucft::mpi

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi/errors.hpp"
+#include "mpi/members.hpp"
 #include "mpi/memory.hpp"
 #include "mpi/peers.hpp"
 #include "mpi/report.hpp"

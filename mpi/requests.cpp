@@ -1,6 +1,7 @@
 #include "mpi/requests.hpp"
 
-#include <type_traits>
+#include "mpi/handle_number.hpp"
+#include "mpi/members.hpp"
 
 namespace ucft::mpi {
 
@@ -9,15 +10,6 @@ Requests requests;
 namespace {
 
 constexpr std::size_t fewest = 64;
-
-// Handles are pointers (Open MPI) or integers (MPICH).
-template <class Handle>
-std::uint64_t key_of(Handle request) {
-  if constexpr (std::is_pointer_v<Handle>)
-    return reinterpret_cast<std::uintptr_t>(request);
-  else
-    return static_cast<std::uint32_t>(request);
-}
 
 }  // namespace
 
@@ -38,21 +30,21 @@ void Requests::add(MPI_Request request, const Watched& watched) {
   if (request == MPI_REQUEST_NULL) return;
   const Guard guard(mutex_);
   if (2 * (count_.load(std::memory_order_relaxed) + 1) > entries_.size()) grow();
-  Entry& entry = entries_[place_of(key_of(request))];
+  Entry& entry = entries_[place_of(number_of(request))];
   if (entry.number == 0) count_.fetch_add(1, std::memory_order_relaxed);
-  entry = {key_of(request), ++last_number_, watched};
+  entry = {number_of(request), ++last_number_, watched};
 }
 
 Requests::Entry Requests::find(MPI_Request request) const {
   if (request == MPI_REQUEST_NULL || is_empty()) return {};
   const Guard guard(mutex_);
-  return entries_[place_of(key_of(request))];
+  return entries_[place_of(number_of(request))];
 }
 
 void Requests::set_active(MPI_Request request, bool is_active) {
   if (is_empty()) return;
   const Guard guard(mutex_);
-  Entry& entry = entries_[place_of(key_of(request))];
+  Entry& entry = entries_[place_of(number_of(request))];
   if (entry.number != 0) entry.watched.is_active = is_active;
 }
 
@@ -79,7 +71,10 @@ void Requests::move_to_world(MPI_Comm comm) {
   for (Entry& entry : entries_) {
     Watched& watched = entry.watched;
     if (entry.number == 0 || watched.comm != comm || watched.collective != nullptr) continue;
-    if (watched.peer >= 0) watched.peer = world_rank_of(comm, watched.peer);
+    if (watched.peer >= 0) {
+      const int there = world.lost_by < 0 ? members_of(comm).world_rank_of(watched.peer) : -1;
+      watched.peer = there >= 0 ? there : MPI_PROC_NULL;
+    }
     watched.comm = MPI_COMM_WORLD;
   }
 }

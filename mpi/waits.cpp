@@ -164,7 +164,7 @@ int fail_all(Batch& batch, MPI_Status* statuses) {
   return errors.is_empty() ? MPI_SUCCESS : errors.raise();
 }
 
-// A peer has failed. Whether test says in MPI's last turns that it is over: once it has said so, MPI is not asked again.
+// A peer has failed. Whether test says in MPI's last turns that it is over. Once it has said so MPI is not asked again.
 template <class Test>
 bool comes_at_last(Test test) {
   LastTurns last;

@@ -5,18 +5,16 @@
 #include <pthread.h>
 #include <ucontext.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
-#include <iterator>
 #include <mutex>
-#include <numeric>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 namespace ucft::mpi {
 
@@ -190,110 +188,7 @@ Watcher& watcher() {
   return true;
 }
 
-// ---- whom a call waits for ------------------------------------------------------------------------------------------
-
-int members_key = MPI_KEYVAL_INVALID;
-
-int forget_members(MPI_Comm, int, void* attribute, void*) {
-  delete static_cast<Needed*>(attribute);
-  return MPI_SUCCESS;
-}
-
-void add_members(MPI_Group group, std::vector<int>& to) {
-  int size = 0;
-  if (group == MPI_GROUP_NULL) return;
-  PMPI_Group_size(group, &size);
-  std::vector<int> ranks(static_cast<std::size_t>(size)), there(ranks.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  PMPI_Group_translate_ranks(group, size, ranks.data(), world.group, there.data());
-  std::copy_if(there.begin(), there.end(), std::back_inserter(to), [](int rank) { return rank >= 0; });
-}
-
-int window_key = MPI_KEYVAL_INVALID;
-
-int forget_window(MPI_Win, int, void* attribute, void*) {
-  delete static_cast<std::vector<int>*>(attribute);
-  return MPI_SUCCESS;
-}
-
-// Ranks of a window as MPI_COMM_WORLD numbers them (negative: of another job), found once.
-const std::vector<int>& ranks_of(MPI_Win window) {
-  static const std::vector<int> none;
-  void* attribute = nullptr;
-  int found = 0, size = 0;
-  MPI_Group group = MPI_GROUP_NULL;
-  const Turn turn;
-  if (world.lost_by >= 0) return none;
-  if (window_key == MPI_KEYVAL_INVALID)
-    PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, forget_window, &window_key, nullptr);
-  PMPI_Win_get_attr(window, window_key, &attribute, &found);
-  if (found != 0) return *static_cast<std::vector<int>*>(attribute);
-  if (PMPI_Win_get_group(window, &group) != MPI_SUCCESS) return none;
-  PMPI_Group_size(group, &size);
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  auto* const there = new std::vector<int>(ranks.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  PMPI_Group_translate_ranks(group, size, ranks.data(), world.group, there->data());
-  PMPI_Group_free(&group);
-  PMPI_Win_set_attr(window, window_key, there);
-  return *there;
-}
-
 }  // namespace
-
-Needed members_of(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL || world.lost_by >= 0) return std::make_shared<const std::vector<int>>();
-  void* attribute = nullptr;
-  int found = 0, is_inter = 0;
-  const Turn turn;
-  if (members_key == MPI_KEYVAL_INVALID)
-    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_members, &members_key, nullptr);
-  PMPI_Comm_get_attr(comm, members_key, &attribute, &found);
-  if (found != 0) return *static_cast<Needed*>(attribute);
-  std::vector<int> members;
-  MPI_Group group = MPI_GROUP_NULL;
-  PMPI_Comm_group(comm, &group);
-  add_members(group, members);
-  PMPI_Group_free(&group);
-  PMPI_Comm_test_inter(comm, &is_inter);
-  if (is_inter != 0) {
-    PMPI_Comm_remote_group(comm, &group);
-    add_members(group, members);
-    PMPI_Group_free(&group);
-  }
-  const auto needed = std::make_shared<const std::vector<int>>(std::move(members));
-  PMPI_Comm_set_attr(comm, members_key, new Needed(needed));
-  return needed;
-}
-
-Needed members_of_group(MPI_Group group) {
-  std::vector<int> members;
-  add_members(group, members);
-  return std::make_shared<const std::vector<int>>(std::move(members));
-}
-
-Needed members_of_window(MPI_Win window) {
-  std::vector<int> members;
-  for (const int rank : ranks_of(window))
-    if (rank >= 0) members.push_back(rank);
-  return std::make_shared<const std::vector<int>>(std::move(members));
-}
-
-int failed_target(MPI_Win window, int target) {
-  if (world.lost_by >= 0) return world.lost_by;
-  if (nobody_is_dead()) return -1;
-  const std::vector<int>& ranks = ranks_of(window);
-  const bool is_one = target >= 0 && target < static_cast<int>(ranks.size());
-  return is_one && ranks[static_cast<std::size_t>(target)] >= 0 ? failure_of(ranks[static_cast<std::size_t>(target)])
-                                                                : -1;
-}
-
-int first_dead(const Needed& needed) {
-  if (nobody_is_dead()) return -1;
-  for (const int rank : *needed)
-    if (const int failed = failure_of(rank); failed >= 0) return failed;
-  return -1;
-}
 
 void watch_always() { watcher().stay_awake(true); }
 void stop_watching() { watcher().stay_awake(false); }

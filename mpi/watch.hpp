@@ -3,25 +3,14 @@
 // MPI is in the middle of something then, and can't be used any more in this process (World::lost_by).
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <atomic>
+#include <utility>
 
 #include "mpi/errors.hpp"
+#include "mpi/members.hpp"
 #include "mpi/world.hpp"
 
 namespace ucft::mpi {
-
-// Ranks of MPI_COMM_WORLD that a call waits for.
-using Needed = std::shared_ptr<const std::vector<int>>;
-
-// Members of comm; of an intercommunicator those of both sides. Found once for each communicator.
-Needed members_of(MPI_Comm comm);
-Needed members_of_group(MPI_Group group);
-Needed members_of_window(MPI_Win window);
-// Rank whose death is a failure of that rank of the window, or -1.
-int failed_target(MPI_Win window, int target);
-// Rank whose death is a failure of one of them (failure_of), or -1. No call of MPI.
-int first_dead(const Needed& needed);
 
 // From now on the thread lets news in also while the program calls nothing.
 void watch_always();
@@ -40,9 +29,10 @@ bool call_watched(const Pmpi& pmpi, const Needed& needed, int& error, const std:
                       is_patient, error);
 }
 
-// The same of a call that MPI has. raise(world rank) makes the error of a dead rank that it needs.
+// The same of a call that MPI has. raise(world rank) makes the error of a dead rank that it needs. needed: a copy, as
+// the call may free what it was found on.
 template <class Pmpi, class Raise>
-int run_begun(const char* function, const Needed& needed, bool is_patient, const Pmpi& pmpi, const Raise& raise) {
+int run_begun(const char* function, Needed needed, bool is_patient, const Pmpi& pmpi, const Raise& raise) {
   if (world.lost_by >= 0) return raise(world.lost_by);
   if (needed->size() < 2 && (needed->empty() || needed->front() == world.rank)) return pmpi();
   const Inside inside(function);
@@ -54,17 +44,22 @@ int run_begun(const char* function, const Needed& needed, bool is_patient, const
 
 // Refused, too, if one of them is known to be dead before.
 template <class Pmpi, class Raise>
-int run_watched(const char* function, const Needed& needed, const Pmpi& pmpi, const Raise& raise) {
+int run_watched(const char* function, Needed needed, const Pmpi& pmpi, const Raise& raise) {
   if (world.lost_by >= 0) return raise(world.lost_by);
   const int dead = first_dead(needed);
-  return dead >= 0 ? raise(dead) : run_begun(function, needed, false, pmpi, raise);
+  return dead >= 0 ? raise(dead) : run_begun(function, std::move(needed), false, pmpi, raise);
 }
 
-// On a communicator.
+// On a communicator: raise makes its error.
+template <class Pmpi, class Raise>
+int run_watched(const char* function, MPI_Comm comm, const Pmpi& pmpi, const Raise& raise) {
+  if (!world.on || comm == MPI_COMM_NULL) return pmpi();
+  if (world.lost_by >= 0) return raise(world.lost_by);
+  return run_watched(function, members_of(comm).all, pmpi, raise);
+}
 template <class Pmpi>
 int run_watched(const char* function, MPI_Comm comm, const Pmpi& pmpi) {
-  if (!world.on || comm == MPI_COMM_NULL) return pmpi();
-  return run_watched(function, members_of(comm), pmpi, [&](int dead) { return raise_death(comm, dead); });
+  return run_watched(function, comm, pmpi, [&](int dead) { return raise_death(comm, dead); });
 }
 
 }  // namespace ucft::mpi

@@ -14,10 +14,11 @@ template <class Pmpi>
 int on_window(const char* function, MPI_Win window, int target, Pmpi pmpi) {
   if (!world.on || window == MPI_WIN_NULL || target == MPI_PROC_NULL) return pmpi();
   const auto raise = [&](int dead) { return raise_on_window(window, death_code(dead)); };
-  const Needed all = members_of_window(window);
-  if (target == every_member) return run_watched(function, all, pmpi, raise);
-  if (const int dead = failed_target(window, target); dead >= 0) return raise(dead);
-  return run_begun(function, all, true, pmpi, raise);
+  if (world.lost_by >= 0) return raise(world.lost_by);
+  const Roster& members = members_of_window(window);
+  if (target == every_member) return run_watched(function, members.all, pmpi, raise);
+  if (const int dead = members.failed(target); dead >= 0) return raise(dead);
+  return run_begun(function, members.all, true, pmpi, raise);
 }
 
 }  // namespace

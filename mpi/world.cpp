@@ -100,10 +100,6 @@ int agree_on_least(int mine, const std::string& why) {
   return least;
 }
 
-}  // namespace
-
-namespace {
-
 // ---- ranks that have lost MPI ---------------------------------------------------------------------------------------
 // Each tells all others, by a message of ucft's. It is listened for once there is a death.
 
@@ -208,75 +204,6 @@ void look_for_deaths() {
   if (queued.load(std::memory_order_relaxed) > 0) post_queued();
   listen();
   if (locks) world.mutex.unlock();
-}
-
-namespace {
-
-class Group {
- public:
-  Group(MPI_Comm comm, bool remote) { (remote ? PMPI_Comm_remote_group : PMPI_Comm_group)(comm, &group_); }
-  ~Group() { PMPI_Group_free(&group_); }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-  int size() const {
-    int size = 0;
-    PMPI_Group_size(group_, &size);
-    return size;
-  }
-  int world_rank(int rank) const {  // MPI_UNDEFINED: of another job
-    int translated = MPI_UNDEFINED;
-    PMPI_Group_translate_ranks(group_, 1, &rank, world.group, &translated);
-    return translated;
-  }
-  // World rank, or -1.
-  int dead(int rank) const {
-    const int there = world_rank(rank);
-    return there >= 0 ? failure_of(there) : -1;
-  }
-  int first_dead() const {
-    for (int rank = 0, n = size(); rank < n; ++rank)
-      if (const int found = dead(rank); found >= 0) return found;
-    return -1;
-  }
-
- private:
-  MPI_Group group_ = MPI_GROUP_NULL;
-};
-
-bool has_remote_group(MPI_Comm comm) {
-  int inter = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  return inter != 0;
-}
-
-}  // namespace
-
-int dead_member(MPI_Comm comm) {
-  if (nobody_is_dead() || comm == MPI_COMM_NULL) return -1;
-  if (world.lost_by >= 0) return world.lost_by;
-  const int near = Group(comm, false).first_dead();
-  return near >= 0 || !has_remote_group(comm) ? near : Group(comm, true).first_dead();
-}
-
-int dead_peer(MPI_Comm comm, int peer) {
-  if (nobody_is_dead() || comm == MPI_COMM_NULL || peer == MPI_PROC_NULL) return -1;
-  if (world.lost_by >= 0) return world.lost_by;
-  if (peer < 0) return -1;
-  const Group group(comm, has_remote_group(comm));
-  return peer < group.size() ? group.dead(peer) : -1;
-}
-
-int world_rank_of(MPI_Comm comm, int peer) {
-  const int there = Group(comm, has_remote_group(comm)).world_rank(peer);
-  return there >= 0 ? there : MPI_PROC_NULL;
-}
-
-void each_source(MPI_Comm comm, const std::function<void(int)>& take) {
-  const Group group(comm, has_remote_group(comm));
-  for (int rank = 0, n = group.size(); rank < n; ++rank) {
-    const int there = group.world_rank(rank);
-    take(there >= 0 ? there : -1);
-  }
 }
 
 }  // namespace ucft::mpi

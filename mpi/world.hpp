@@ -17,7 +17,6 @@
 #pragma GCC visibility pop
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -112,17 +111,5 @@ inline int failure_of(int world_rank) {
 }
 
 inline bool nobody_is_dead() { return world.deaths.load(std::memory_order_relaxed) == 0; }
-
-// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead. Or that
-// of a rank that has taken all of MPI with it. -1: none.
-int dead_member(MPI_Comm comm);
-// The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL:
-// -1.
-int dead_peer(MPI_Comm comm, int peer);
-
-// Of a peer (>= 0). MPI_PROC_NULL: of another job.
-int world_rank_of(MPI_Comm comm, int peer);
-// take(rank in MPI_COMM_WORLD, or negative: of another job) of each rank that a receive on comm may be from.
-void each_source(MPI_Comm comm, const std::function<void(int)>& take);
 
 }  // namespace ucft::mpi
