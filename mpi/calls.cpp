@@ -46,6 +46,8 @@ std::vector<int> present_in(const Communicator& comm, const ucft_result_t& resul
   return present;
 }
 
+std::shared_ptr<const KeptBlocks> keep(const Blocks& blocks) { return std::make_shared<const KeptBlocks>(blocks); }
+
 // Makes room for a result, which deliver reads.
 void want_missing(const Communicator& comm, Collective& collective) {
   collective.missing.resize(static_cast<std::size_t>(comm.size));
@@ -59,45 +61,49 @@ void want_missing(const Communicator& comm, Collective& collective) {
 struct Rows {
   std::uint64_t bytes;  // of a row
   int first, count;
-  MPI_Datatype type;
+  std::shared_ptr<const KeptBlocks> kept;  // the type
   MPI_Op op;
+  void* to;
 
-  // a0 op (a1 op (... op an)): MPI_Reduce_local makes b of (a, b). Without a row recv is left as it is.
-  void reduce(const std::vector<std::byte>& rows, const std::vector<int>& of, void* recv) const {
+  // a0 op (a1 op (... op an)): MPI_Reduce_local makes b of (a, b). Without a row `to` is left as it is.
+  void reduce(const std::vector<std::byte>& rows, const std::vector<int>& of) const {
+    const MPI_Datatype type = kept->get().type;
     if (of.empty() || packed_bytes(count, type) == 0) return;
     const auto row = [&](int rank) {
       return rows.data() + static_cast<std::uint64_t>(rank) * bytes + packed_bytes(first, type);
     };
-    unpack(row(of.back()), recv, count, type);
+    unpack(row(of.back()), to, count, type);
     Typed other(count, type);
     for (std::size_t i = of.size() - 1; i-- > 0;) {
       unpack(row(of[i]), other.get(), count, type);
-      PMPI_Reduce_local(other.get(), recv, count, type, op);
+      PMPI_Reduce_local(other.get(), to, count, type, op);
     }
   }
 };
 
-// Makes an allgather of `elements` of input. take(rows, present): what this rank makes of them, if it does.
-template <class Take>
-ucft_status_t make_rows(const Communicator& comm, const void* input, int elements, MPI_Datatype type,
-                        Collective& collective, Take take) {
-  const std::uint64_t bytes = packed_bytes(elements, type);
+// Makes an allgather of `elements` of each rank. Of these a rank reduces `count` from `first` on, of the ranks that
+// choose(present) leaves. choose returns the status of the call.
+template <class Choose>
+ucft_status_t make_rows(const Communicator& comm, const Combining& call, int elements, int first, int count,
+                        Collective& collective, Choose choose) {
+  const std::uint64_t bytes = packed_bytes(elements, call.type);
   collective.sent.resize(bytes);
   collective.received.resize(bytes * static_cast<std::uint64_t>(comm.size));
-  pack(input, elements, type, collective.sent.data());
+  pack(call.input(), elements, call.type, collective.sent.data());
   want_missing(comm, collective);
   collective.uses_operator = true;
-  collective.deliver = [&comm, &collective, take] {
-    return take(collective.received, present_in(comm, collective.result));
+  const Rows rows{bytes, first, count, keep(Blocks{.type = call.type}), call.op, call.recv};
+  collective.deliver = [&comm, &collective, rows, choose] {
+    std::vector<int> of = present_in(comm, collective.result);
+    const ucft_status_t status = choose(of);
+    if (status == UCFT_OK) rows.reduce(collective.received, of);
+    return status;
   };
   return ucft_allgather_init(comm.handle, collective.sent.data(), collective.received.data(), bytes, UCFT_UINT8,
                              nullptr, &collective.request);
 }
 
 bool has(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
-
-std::shared_ptr<const KeptBlocks> keep(const Blocks& blocks) { return std::make_shared<const KeptBlocks>(blocks); }
-std::shared_ptr<const KeptBlocks> keep(MPI_Datatype type) { return keep(Blocks{.type = type}); }
 
 // Bytes of each rank's block, and where they lie.
 struct Lengths {
@@ -169,15 +175,20 @@ ucft_status_t Collective::end(ucft_status_t status) {
 
 // ---- reductions -----------------------------------------------------------------------------------------------------
 
+Outcome Combining::outcome(const Communicator& comm) const {
+  Outcome why_not = Outcome::arguments;
+  return way(comm, why_not) == Way::none ? why_not : Outcome::taken_over;
+}
+
+bool Combining::is_direct(const Communicator& comm) const {
+  Outcome why_not = Outcome::arguments;
+  return way(comm, why_not) == Way::direct;
+}
+
 Way Reduction::way(const Communicator& comm, Outcome& why_not) const {
   why_not = Outcome::arguments;
   if (root >= comm.size || (send == MPI_IN_PLACE && root >= 0 && root != comm.rank)) return Way::none;
   return way_of(comm, count, type, op, why_not);
-}
-
-Outcome Reduction::outcome(const Communicator& comm) const {
-  Outcome why_not = Outcome::arguments;
-  return way(comm, why_not) == Way::none ? why_not : Outcome::taken_over;
 }
 
 ucft_status_t Reduction::make_directly(const Communicator& comm, ucft_request_h* request) const {
@@ -191,18 +202,13 @@ ucft_status_t Reduction::make_directly(const Communicator& comm, ucft_request_h*
 }
 
 ucft_status_t Reduction::make(const Communicator& comm, Collective& collective) const {
-  Outcome why_not = Outcome::arguments;
   collective.root = root;
-  if (way(comm, why_not) == Way::direct) return make_directly(comm, &collective.request);
-  const Rows rows{packed_bytes(count, type), 0, count, type, op};
-  return make_rows(comm, send == MPI_IN_PLACE ? recv : send, count, type, collective,
-                   [rows, to = recv, root = root, me = comm.rank, kept = keep(type)](const auto& all, const auto& of) {
-                     if (root >= 0 && !has(of, root)) return UCFT_ERR_ROOT_FAILED;
-                     Rows typed = rows;
-                     typed.type = kept->get().type;
-                     if (root < 0 || root == me) typed.reduce(all, of, to);
-                     return UCFT_OK;
-                   });
+  if (is_direct(comm)) return make_directly(comm, &collective.request);
+  return make_rows(comm, *this, count, 0, count, collective, [root = root, me = comm.rank](std::vector<int>& of) {
+    if (root >= 0 && !has(of, root)) return UCFT_ERR_ROOT_FAILED;
+    if (root >= 0 && root != me) of.clear();
+    return UCFT_OK;
+  });
 }
 
 std::int64_t ReduceScatter::elements_before(int rank) const {
@@ -217,68 +223,42 @@ Way ReduceScatter::way(const Communicator& comm, Outcome& why_not) const {
   return way_of(comm, elements_before(comm.size), type, op, why_not);
 }
 
-Outcome ReduceScatter::outcome(const Communicator& comm) const {
-  Outcome why_not = Outcome::arguments;
-  return way(comm, why_not) == Way::none ? why_not : Outcome::taken_over;
-}
-
 ucft_status_t ReduceScatter::make(const Communicator& comm, Collective& collective) const {
-  Outcome why_not = Outcome::arguments;
-  const int own = counts == nullptr ? count : counts[comm.rank];
-  if (way(comm, why_not) == Way::direct) {
-    const ucft_operator_t with = operator_of(op);
-    const ucft_dtype_t dtype = find_element(type)->dtype;
-    if (counts == nullptr)
-      return ucft_reduce_scatter_init(comm.handle, or_in_place(send), recv, static_cast<std::uint64_t>(count), dtype,
-                                      &with, nullptr, &collective.request);
-    const std::vector<std::uint64_t> lengths(counts, counts + comm.size);
-    return ucft_reduce_scatterv_init(comm.handle, or_in_place(send), recv, lengths.data(), dtype, &with, nullptr,
-                                     &collective.request);
+  if (!is_direct(comm)) {
+    const int all = static_cast<int>(elements_before(comm.size)), first = static_cast<int>(elements_before(comm.rank));
+    return make_rows(comm, *this, all, first, counts == nullptr ? count : counts[comm.rank], collective,
+                     [](std::vector<int>&) { return UCFT_OK; });
   }
-  const int all = static_cast<int>(elements_before(comm.size));
-  const Rows rows{packed_bytes(all, type), static_cast<int>(elements_before(comm.rank)), own, type, op};
-  return make_rows(comm, send == MPI_IN_PLACE ? recv : send, all, type, collective,
-                   [rows, to = recv, kept = keep(type)](const auto& bytes, const auto& of) {
-                     Rows typed = rows;
-                     typed.type = kept->get().type;
-                     typed.reduce(bytes, of, to);
-                     return UCFT_OK;
-                   });
+  const ucft_operator_t with = operator_of(op);
+  const ucft_dtype_t dtype = find_element(type)->dtype;
+  if (counts == nullptr)
+    return ucft_reduce_scatter_init(comm.handle, or_in_place(send), recv, static_cast<std::uint64_t>(count), dtype,
+                                    &with, nullptr, &collective.request);
+  const std::vector<std::uint64_t> lengths(counts, counts + comm.size);
+  return ucft_reduce_scatterv_init(comm.handle, or_in_place(send), recv, lengths.data(), dtype, &with, nullptr,
+                                   &collective.request);
 }
 
 Way Scan::way(const Communicator& comm, Outcome& why_not) const { return way_of(comm, count, type, op, why_not); }
 
-Outcome Scan::outcome(const Communicator& comm) const {
-  Outcome why_not = Outcome::arguments;
-  return way(comm, why_not) == Way::none ? why_not : Outcome::taken_over;
-}
-
 ucft_status_t Scan::make(const Communicator& comm, Collective& collective) const {
-  Outcome why_not = Outcome::arguments;
-  if (way(comm, why_not) == Way::direct) {
-    const ucft_operator_t with = operator_of(op);
-    const auto make = is_exclusive ? ucft_exscan_init : ucft_scan_init;
-    return make(comm.handle, or_in_place(send), recv, static_cast<std::uint64_t>(count), find_element(type)->dtype,
-                &with, nullptr, &collective.request);
-  }
-  const Rows rows{packed_bytes(count, type), 0, count, type, op};
-  const int end = is_exclusive ? comm.rank : comm.rank + 1;
-  return make_rows(comm, send == MPI_IN_PLACE ? recv : send, count, type, collective,
-                   [rows, to = recv, end, kept = keep(type)](const auto& all, std::vector<int> of) {
-                     std::erase_if(of, [&](int rank) { return rank >= end; });
-                     Rows typed = rows;
-                     typed.type = kept->get().type;
-                     typed.reduce(all, of, to);
-                     return UCFT_OK;
-                   });
+  if (!is_direct(comm))
+    return make_rows(comm, *this, count, 0, count, collective,
+                     [end = is_exclusive ? comm.rank : comm.rank + 1](std::vector<int>& of) {
+                       std::erase_if(of, [&](int rank) { return rank >= end; });
+                       return UCFT_OK;
+                     });
+  const ucft_operator_t with = operator_of(op);
+  const auto make = is_exclusive ? ucft_exscan_init : ucft_scan_init;
+  return make(comm.handle, or_in_place(send), recv, static_cast<std::uint64_t>(count), find_element(type)->dtype, &with,
+              nullptr, &collective.request);
 }
 
 // ---- blocks ---------------------------------------------------------------------------------------------------------
 
-int Allgather::check(MPI_Comm comm) const {
-  if (!give.is_in_place())
-    if (const int error = check_is_committed(comm, give.type); error != MPI_SUCCESS) return error;
-  return check_is_committed(comm, get.type);
+int Allgather::check(MPI_Comm on, const Communicator&) const {
+  const int error = give.check(on);
+  return error != MPI_SUCCESS ? error : check_is_committed(on, get.type);
 }
 
 Outcome Allgather::outcome(const Communicator&) const {
@@ -327,7 +307,17 @@ struct Exchange {
 
 }  // namespace
 
-// An exchange in which this rank gives `give` to the root, and the root gets `get`, or the other way round.
+// The other side is described at the root alone.
+int Gather::check(MPI_Comm on, const Communicator& comm) const {
+  const int error = give.check(on);
+  return error != MPI_SUCCESS || comm.rank != root ? error : check_is_committed(on, get.type);
+}
+
+int Scatter::check(MPI_Comm on, const Communicator& comm) const {
+  const int error = get.check(on);
+  return error != MPI_SUCCESS || comm.rank != root ? error : check_is_committed(on, give.type);
+}
+
 Outcome Gather::outcome(const Communicator& comm) const {
   if (root < 0 || root >= comm.size || !give.is_valid() || (give.is_in_place() && comm.rank != root))
     return Outcome::arguments;
@@ -397,29 +387,10 @@ ucft_status_t Scatter::make(const Communicator& comm, Collective& collective) co
   return exchange.make(comm, collective);
 }
 
-// At the root, what the others don't describe.
-int check_at_root(MPI_Comm comm, int root, MPI_Datatype type) {
-  int rank = -1;
-  PMPI_Comm_rank(comm, &rank);
-  return rank == root ? check_is_committed(comm, type) : MPI_SUCCESS;
-}
-
-int Gather::check(MPI_Comm comm) const {
-  if (!give.is_in_place())
-    if (const int error = check_is_committed(comm, give.type); error != MPI_SUCCESS) return error;
-  return check_at_root(comm, root, get.type);
-}
-
-int Scatter::check(MPI_Comm comm) const {
-  if (!get.is_in_place())
-    if (const int error = check_is_committed(comm, get.type); error != MPI_SUCCESS) return error;
-  return check_at_root(comm, root, give.type);
-}
-
-int Alltoall::check(MPI_Comm comm) const {
+int Alltoall::check(MPI_Comm on, const Communicator&) const {
   for (const Blocks* each : {&give, &get})
     for (int rank = 0; rank < (each->types == nullptr ? 1 : each->ranks) && !(each == &give && is_in_place()); ++rank)
-      if (const int error = check_is_committed(comm, each->type_of(rank)); error != MPI_SUCCESS) return error;
+      if (const int error = check_is_committed(on, each->type_of(rank)); error != MPI_SUCCESS) return error;
   return MPI_SUCCESS;
 }
 

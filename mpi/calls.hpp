@@ -44,8 +44,8 @@ struct Collective {
 class Call {
  public:
   virtual ~Call() = default;
-  // MPI_SUCCESS, or MPI's own error of a type that was never committed: comm's error handler has been called then.
-  virtual int check(MPI_Comm comm) const = 0;
+  // MPI_SUCCESS, or MPI's own error of a type that was never committed: the error handler has been called then.
+  virtual int check(MPI_Comm on, const Communicator& comm) const = 0;
   // taken_over, or why not.
   virtual Outcome outcome(const Communicator& comm) const = 0;
   // Makes the request. `collective` and what the caller has described outlive it.
@@ -58,63 +58,59 @@ int check_is_committed(MPI_Comm comm, MPI_Datatype type);
 
 enum class Way { direct, by_rows, none };
 
-// An allreduce; with a root >= 0 a reduce.
-struct Reduction final : Call {
-  static constexpr int wrong_root = std::numeric_limits<int>::max();  // one that is negative
-
-  Reduction(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, int root)
-      : send(send), recv(recv), count(count), type(type), op(op), root(root) {}
-  int check(MPI_Comm comm) const override { return check_is_committed(comm, type); }
-  Outcome outcome(const Communicator& comm) const override;
-  ucft_status_t make(const Communicator& comm, Collective& collective) const override;
-  Way way(const Communicator& comm, Outcome& why_not) const;
-  // By ucft's own operator.
-  ucft_status_t make_directly(const Communicator& comm, ucft_request_h* request) const;
+// A call that combines. send: or MPI_IN_PLACE.
+struct Combining : Call {
+  Combining(const void* send, void* recv, MPI_Datatype type, MPI_Op op) : send(send), recv(recv), type(type), op(op) {}
+  int check(MPI_Comm on, const Communicator&) const final { return check_is_committed(on, type); }
+  Outcome outcome(const Communicator& comm) const final;
+  // none: why_not says why.
+  virtual Way way(const Communicator& comm, Outcome& why_not) const = 0;
+  bool is_direct(const Communicator& comm) const;
+  const void* input() const { return send == MPI_IN_PLACE ? recv : send; }
 
   const void* send;
   void* recv;
-  int count;
   MPI_Datatype type;
   MPI_Op op;
-  int root;
 };
 
-struct ReduceScatter final : Call {
+// An allreduce; with a root >= 0 a reduce.
+struct Reduction final : Combining {
+  static constexpr int wrong_root = std::numeric_limits<int>::max();  // one that is negative
+
+  Reduction(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, int root)
+      : Combining(send, recv, type, op), count(count), root(root) {}
+  ucft_status_t make(const Communicator& comm, Collective& collective) const override;
+  Way way(const Communicator& comm, Outcome& why_not) const override;
+  // By ucft's own operator.
+  ucft_status_t make_directly(const Communicator& comm, ucft_request_h* request) const;
+
+  int count, root;
+};
+
+struct ReduceScatter final : Combining {
   // counts: nullptr: `count` of each.
   ReduceScatter(const void* send, void* recv, const int* counts, int count, MPI_Datatype type, MPI_Op op)
-      : send(send), recv(recv), counts(counts), count(count), type(type), op(op) {}
-  int check(MPI_Comm comm) const override { return check_is_committed(comm, type); }
-  Outcome outcome(const Communicator& comm) const override;
+      : Combining(send, recv, type, op), counts(counts), count(count) {}
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
+  Way way(const Communicator& comm, Outcome& why_not) const override;
 
  private:
   // Of the ranks before that one.
   std::int64_t elements_before(int rank) const;
-  Way way(const Communicator& comm, Outcome& why_not) const;
 
-  const void* send;
-  void* recv;
   const int* counts;
   int count;
-  MPI_Datatype type;
-  MPI_Op op;
 };
 
-struct Scan final : Call {
+struct Scan final : Combining {
   Scan(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, bool is_exclusive)
-      : send(send), recv(recv), count(count), type(type), op(op), is_exclusive(is_exclusive) {}
-  int check(MPI_Comm comm) const override { return check_is_committed(comm, type); }
-  Outcome outcome(const Communicator& comm) const override;
+      : Combining(send, recv, type, op), count(count), is_exclusive(is_exclusive) {}
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
+  Way way(const Communicator& comm, Outcome& why_not) const override;
 
  private:
-  Way way(const Communicator& comm, Outcome& why_not) const;
-
-  const void* send;
-  void* recv;
   int count;
-  MPI_Datatype type;
-  MPI_Op op;
   bool is_exclusive;
 };
 
@@ -126,12 +122,13 @@ struct Single {
   bool is_in_place() const { return memory == MPI_IN_PLACE; }
   bool is_valid() const { return is_in_place() || (count >= 0 && type != MPI_DATATYPE_NULL); }
   bool is_plain() const { return is_in_place() || mpi::is_plain(type); }
+  int check(MPI_Comm on) const { return is_in_place() ? MPI_SUCCESS : check_is_committed(on, type); }
   Blocks blocks() const { return {.memory = const_cast<void*>(memory), .ranks = 1, .type = type, .count = count}; }
 };
 
 struct Allgather final : Call {
   Allgather(const Single& give, const Blocks& get) : give(give), get(get) {}
-  int check(MPI_Comm comm) const override;
+  int check(MPI_Comm on, const Communicator& comm) const override;
   Outcome outcome(const Communicator& comm) const override;
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
   bool is_plain() const { return give.is_plain() && get.are_plain(); }
@@ -143,7 +140,7 @@ struct Allgather final : Call {
 // With lengths: gatherv. The root alone knows the counts. So it is an exchange in which only the root gets something.
 struct Gather final : Call {
   Gather(const Single& give, const Blocks& get, int root) : give(give), get(get), root(root) {}
-  int check(MPI_Comm comm) const override;
+  int check(MPI_Comm on, const Communicator& comm) const override;
   Outcome outcome(const Communicator& comm) const override;
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
 
@@ -156,7 +153,7 @@ struct Gather final : Call {
 // The same: an exchange in which only the root gives something.
 struct Scatter final : Call {
   Scatter(const Blocks& give, const Single& get, int root) : give(give), get(get), root(root) {}
-  int check(MPI_Comm comm) const override;
+  int check(MPI_Comm on, const Communicator& comm) const override;
   Outcome outcome(const Communicator& comm) const override;
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
 
@@ -169,7 +166,7 @@ struct Scatter final : Call {
 struct Alltoall final : Call {
   // give.memory: or MPI_IN_PLACE. With lengths: alltoallv and alltoallw.
   Alltoall(const Blocks& give, const Blocks& get) : give(give), get(get) {}
-  int check(MPI_Comm comm) const override;
+  int check(MPI_Comm on, const Communicator& comm) const override;
   Outcome outcome(const Communicator& comm) const override;
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
 
@@ -182,7 +179,7 @@ struct Alltoall final : Call {
 struct Broadcast final : Call {
   Broadcast(void* buffer, int count, MPI_Datatype type, int root)
       : buffer(buffer), count(count), type(type), root(root) {}
-  int check(MPI_Comm comm) const override { return check_is_committed(comm, type); }
+  int check(MPI_Comm on, const Communicator&) const override { return check_is_committed(on, type); }
   Outcome outcome(const Communicator& comm) const override;
   ucft_status_t make(const Communicator& comm, Collective& collective) const override;
 
@@ -193,7 +190,7 @@ struct Broadcast final : Call {
 };
 
 struct Barrier final : Call {
-  int check(MPI_Comm) const override { return MPI_SUCCESS; }
+  int check(MPI_Comm, const Communicator&) const override { return MPI_SUCCESS; }
   Outcome outcome(const Communicator&) const override { return Outcome::taken_over; }
   ucft_status_t make(const Communicator& comm, Collective& collective) const override {
     return ucft_barrier_init(comm.handle, nullptr, &collective.request);

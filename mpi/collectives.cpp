@@ -81,11 +81,9 @@ int run_kept(Function function, MPI_Comm on, const Communicator* comm, Prepared:
     return call.root < 0 ? PMPI_Allreduce(call.send, call.recv, call.count, call.type, call.op, on)
                          : PMPI_Reduce(call.send, call.recv, call.count, call.type, call.op, call.root, on);
   };
-  Outcome why_not = Outcome::arguments;
-  const bool is_direct = comm != nullptr && call.way(*comm, why_not) == Way::direct;
   const Prepared::Kind kind = call.root < 0 ? Prepared::allreduce : Prepared::reduce;
   return run_kept(
-      function, on, comm, kind, call, is_direct, call.root,
+      function, on, comm, kind, call, comm != nullptr && call.is_direct(*comm), call.root,
       [&](ucft_request_h* request) { return call.make_directly(*comm, request); }, pmpi);
 }
 
@@ -120,20 +118,30 @@ int ucft::mpi::pass_on(Function function, Outcome why, MPI_Comm comm, const std:
   return run_watched(name_of(function), comm, [&] { return pmpi(); });
 }
 
+namespace {
+
+// make(collective) makes its request. comm: nullptr: of ucft's alone, with nothing queued.
+template <class Make>
+ucft_status_t run_once(const Communicator* comm, Collective& collective, Make make) {
+  ucft_status_t status = UCFT_OK;
+  {
+    const Turn turn;
+    status = make(collective);
+  }
+  return status == UCFT_OK ? collective.end(complete(comm, collective.request)) : status;
+}
+
+}  // namespace
+
 int ucft::mpi::run_call(Function function, MPI_Comm on, const Communicator* comm, const Call& call,
                         const std::function<int()>& pmpi) {
   if (comm != nullptr)
-    if (const int error = call.check(on); error != MPI_SUCCESS) return error;
+    if (const int error = call.check(on, *comm); error != MPI_SUCCESS) return error;
   const Outcome outcome = comm == nullptr ? Outcome::communicator : call.outcome(*comm);
   if (outcome != Outcome::taken_over) return pass_on(function, outcome, on, pmpi);
   count(function, outcome);
   Collective collective;
-  ucft_status_t status = UCFT_OK;
-  {
-    const Turn turn;
-    status = call.make(*comm, collective);
-  }
-  if (status == UCFT_OK) status = collective.end(complete(comm, collective.request));
+  const ucft_status_t status = run_once(comm, collective, [&](Collective& each) { return call.make(*comm, each); });
   return raise_status(on, status, collective.root);
 }
 
@@ -145,8 +153,9 @@ ucft_status_t ucft::mpi::meet(const Communicator& comm, ucft_result_t* result) {
 
 ucft_status_t ucft::mpi::agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest) {
   const ucft_operator_t with = UCFT_OPERATOR_INIT(UCFT_MAX);
-  return run_once(nullptr, [&](ucft_request_h* request) {
-    return ucft_allreduce_init(on, &mine, &greatest, 1, UCFT_INT32, &with, nullptr, request);
+  Collective collective;
+  return run_once(nullptr, collective, [&](Collective& each) {
+    return ucft_allreduce_init(on, &mine, &greatest, 1, UCFT_INT32, &with, nullptr, &each.request);
   });
 }
 
@@ -196,15 +205,6 @@ int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void
   if (is_last(on, Prepared::allgather, prepared_of(call))) [[likely]]
     return again(Function::allgather, comm, *on, Prepared::allgather);
   return other_allgather(on, call, comm);
-}
-
-int MPI_Allgatherv(const void* send, int send_count, MPI_Datatype send_type, void* recv, const int* counts,
-                   const int* places, MPI_Datatype type, MPI_Comm comm) {
-  const auto pmpi = [=] { return PMPI_Allgatherv(send, send_count, send_type, recv, counts, places, type, comm); };
-  if (counts == nullptr || places == nullptr) return pass_on(Function::allgatherv, Outcome::arguments, comm, pmpi);
-  const Communicator* on = find_communicator(comm);
-  const Blocks get{.memory = recv, .ranks = ranks_of(on), .type = type, .counts = counts, .places = places};
-  return run_call(Function::allgatherv, comm, on, Allgather({send, send_count, send_type}, get), pmpi);
 }
 
 }  // extern "C"

@@ -161,14 +161,28 @@ int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t s
   }
 }
 
+// The colour of a part, for all its ranks: its first one, as comm numbers it. Parts of different ranks are the same or
+// disjoint.
+int colour_of(MPI_Comm comm, MPI_Group part) {
+  MPI_Group all = MPI_GROUP_NULL;
+  int first = 0, colour = MPI_UNDEFINED;
+  PMPI_Comm_group(comm, &all);
+  PMPI_Group_translate_ranks(part, 1, &first, all, &colour);
+  PMPI_Group_free(&all);
+  return colour;
+}
+
+// ucft's part of a split, of ranks that have all come.
+ucft_status_t split_here(const Communicator& parent, int colour, int key, ucft_comm_h& part) {
+  const Turn turn;
+  return ucft_comm_split(parent.handle, colour == MPI_UNDEFINED ? -1 : colour, key, &part);
+}
+
 int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Comm* created) {
   count(Function::comm_split, Outcome::taken_over);
   ucft_comm_h part = UCFT_COMM_NULL;
   ucft_status_t status = meet(parent, nullptr);
-  if (status == UCFT_OK) {
-    const Turn turn;
-    status = ucft_comm_split(parent.handle, colour == MPI_UNDEFINED ? -1 : colour, key, &part);
-  }
+  if (status == UCFT_OK) status = split_here(parent, colour, key, part);
   return make_communicator(comm, parent, status, part, created, create_group);
 }
 
@@ -213,36 +227,29 @@ int meet_all(MPI_Comm comm) {
   return first_missing < 0 ? MPI_SUCCESS : raise_death(comm, members_of(comm).world_rank_of(first_missing));
 }
 
-// Ranks of a part have its first rank as their colour.
 int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part) {
   const Communicator& parent = *find_communicator(comm);
   auto end = static_cast<std::int32_t>(mine);
   if (const ucft_status_t status = agree_on_greatest(parent.handle, end, end); status != UCFT_OK)
     return raise_status(comm, status, -1);
-  if (end != static_cast<std::int32_t>(Creation::made)) *part = MPI_COMM_NULL;  // it is left to MPI
-  if (end == static_cast<std::int32_t>(Creation::lost)) return raise_death(comm, some_death());
-  if (end != static_cast<std::int32_t>(Creation::made))
+  if (static_cast<Creation>(end) != Creation::made) {
+    *part = MPI_COMM_NULL;  // it is left to MPI
+    if (static_cast<Creation>(end) == Creation::lost) return raise_death(comm, some_death());
     return mine == Creation::failed ? error : raise_failure_elsewhere(comm);
+  }
   const bool is_member = *part != MPI_COMM_NULL;
-  int colour = -1, rank = 0, size = 0;
+  int colour = MPI_UNDEFINED, rank = 0, size = 0;
   if (is_member) {
-    MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
-    const int first = 0;
-    PMPI_Comm_group(comm, &all);
+    MPI_Group group = MPI_GROUP_NULL;
     PMPI_Comm_group(*part, &group);
-    PMPI_Group_translate_ranks(group, 1, &first, all, &colour);
+    PMPI_Group_rank(group, &rank);
+    PMPI_Group_size(group, &size);
+    colour = colour_of(comm, group);
     PMPI_Group_free(&group);
-    PMPI_Group_free(&all);
-    PMPI_Comm_rank(*part, &rank);
-    PMPI_Comm_size(*part, &size);
   }
   ucft_comm_h handle = UCFT_COMM_NULL;
   std::vector<int> members;
-  ucft_status_t status = UCFT_OK;
-  {
-    const Turn turn;
-    status = ucft_comm_split(parent.handle, colour, rank, &handle);
-  }
+  ucft_status_t status = split_here(parent, colour, rank, handle);
   if (status == UCFT_OK && is_member) status = agree_on_members(parent, handle, members);
   if (status != UCFT_OK || !is_member) return raise_status(comm, status, -1);
   if (static_cast<int>(members.size()) == size) {
@@ -287,22 +294,15 @@ int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* created) {
                        [=] { return PMPI_Comm_split(comm, colour, key, created); });
 }
 
-// A split: ranks of one group have its first member as their colour. Groups of different ranks are the same or
-// disjoint.
+// A split by the groups.
 int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created) {
   const Communicator* parent = find_communicator(comm);
   if (parent == nullptr || created == nullptr || group == MPI_GROUP_NULL)
     return pass_on_split(comm, parent == nullptr ? Outcome::communicator : Outcome::arguments,
                          [=] { return PMPI_Comm_create(comm, group, created); });
-  int rank = MPI_UNDEFINED, first = 0, colour = MPI_UNDEFINED;
+  int rank = MPI_UNDEFINED;
   PMPI_Group_rank(group, &rank);
-  if (rank != MPI_UNDEFINED) {
-    MPI_Group all = MPI_GROUP_NULL;
-    PMPI_Comm_group(comm, &all);
-    PMPI_Group_translate_ranks(group, 1, &first, all, &colour);
-    PMPI_Group_free(&all);
-  }
-  return split(comm, *parent, colour, rank, created);
+  return split(comm, *parent, rank == MPI_UNDEFINED ? MPI_UNDEFINED : colour_of(comm, group), rank, created);
 }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// The ranks that a call of MPI waits for, as MPI_COMM_WORLD numbers them, and which of these have failed. They are found
+// Ranks that a call of MPI waits for, as MPI_COMM_WORLD numbers them, and which of these have failed. They are found
 // once for each communicator and window, and hang on it then.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Roster {
   }
 };
 
-// Not where MPI is lost. What they refer to lives until MPI frees the communicator, or the window.
+// Not where MPI is lost. A roster lives until MPI frees the communicator, or the window.
 const Roster& members_of(MPI_Comm comm);
 const Roster& members_of_window(MPI_Win window);
 Needed members_of_group(MPI_Group group);

@@ -135,7 +135,7 @@ int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* re
                const std::function<int()>& pmpi) {
   const Communicator* comm = find_communicator(on);
   if (comm != nullptr)
-    if (const int error = call.check(on); error != MPI_SUCCESS) return error;
+    if (const int error = call.check(on, *comm); error != MPI_SUCCESS) return error;
   const Outcome outcome = comm == nullptr      ? Outcome::communicator
                           : request == nullptr ? Outcome::arguments
                                                : call.outcome(*comm);

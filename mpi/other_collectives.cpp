@@ -66,6 +66,12 @@ int MPI_Scatterv(const void* send, const int* n, const int* p, MPI_Datatype s, v
                   send, n, p, s, recv, m, r, root, comm);
 }
 
+int MPI_Allgatherv(const void* send, int n, MPI_Datatype s, void* recv, const int* m, const int* p, MPI_Datatype r,
+                   MPI_Comm comm) {
+  return blocking(Function::allgatherv, comm, Allgather({send, n, s}, blocks(comm, recv, m, p, r)), PMPI_Allgatherv,
+                  send, n, s, recv, m, p, r, comm);
+}
+
 int MPI_Alltoall(const void* send, int n, MPI_Datatype s, void* recv, int m, MPI_Datatype r, MPI_Comm comm) {
   return blocking(Function::alltoall, comm, Alltoall(blocks(comm, send, n, s), blocks(comm, recv, m, r)), PMPI_Alltoall,
                   send, n, s, recv, m, r, comm);

@@ -41,19 +41,4 @@ ucft_status_t go_on(const Communicator* comm, ucft_request_h request, ucft_statu
   return status == UCFT_OK ? UCFT_OK : go_on(comm, request, status);
 }
 
-// init makes the request of a call that is not repeated, on a communicator of ucft's that has nothing queued.
-template <class Init>
-ucft_status_t run_once(ucft_result_t* result, Init init) {
-  ucft_request_h request = UCFT_REQUEST_NULL;
-  {
-    const Turn turn;
-    if (const ucft_status_t status = init(&request); status != UCFT_OK) return status;
-  }
-  const ucft_status_t status = complete(nullptr, request);
-  const Turn turn;
-  if (result != nullptr) ucft_request_result(request, result);
-  ucft_request_free(request);
-  return status;
-}
-
 }  // namespace ucft::mpi

@@ -1,6 +1,6 @@
-// The calls that real programs mix: messages between neighbours in every form, collectives, blocking and not, on several
-// communicators, a window, a file. Under MPI's usual error handler a death that is an error of a call ends the job; one
-// that only collectives meet is survived. The seed, the same on all ranks, says which calls come when.
+// The calls that real programs mix: messages between neighbours in every form, collectives, blocking and not, on
+// several communicators, a window, a file. Under MPI's usual error handler a death that is an error of a call ends the
+// job; one that only collectives meet is survived. The seed, the same on all ranks, says which calls come when.
 //
 //   mpi_mix SEED ROUNDS WHAT VICTIM MICROSECONDS     VICTIM kills itself so long after the start; -1: nobody
 //
