@@ -41,13 +41,6 @@ Requests::Entry Requests::find(MPI_Request request) const {
   return entries_[place_of(number_of(request))];
 }
 
-void Requests::set_active(MPI_Request request, bool is_active) {
-  if (is_empty()) return;
-  const Guard guard(mutex_);
-  Entry& entry = entries_[place_of(number_of(request))];
-  if (entry.number != 0) entry.watched.is_active = is_active;
-}
-
 // Those behind it in its run move up.
 void Requests::remove(const Entry& entry) {
   if (entry.number == 0) return;

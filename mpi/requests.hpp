@@ -20,7 +20,6 @@ struct Watched {
   int peer = MPI_PROC_NULL;  // or MPI_ANY_SOURCE, or every_member
   bool receives = false;
   bool is_persistent = false;
-  bool is_active = false;  // of a persistent one: begun, and not complete
   Started* collective = nullptr;
 };
 
@@ -38,7 +37,6 @@ class Requests {
   // number 0: unknown.
   Entry find(MPI_Request request) const;
   void remove(const Entry& entry);
-  void set_active(MPI_Request request, bool is_active);
   // Of a communicator that goes: peers are named as MPI_COMM_WORLD numbers them. A request that is for any of its
   // ranks, or all, is for those of the world then.
   void move_to_world(MPI_Comm comm);

@@ -23,22 +23,12 @@ class Waited {
   // Rank of MPI_COMM_WORLD whose failure keeps it from its end, or -1.
   int failed() const {
     if (!is_known() || entry_.watched.collective != nullptr) return -1;
-    if (entry_.watched.is_persistent && !requests.find(before_).watched.is_active) return -1;
-    return failed_peer(entry_.watched.comm, entry_.watched.peer);
-  }
-  // MPI has it complete, and the program does not know yet.
-  bool is_complete() const {
-    int flag = 0;
-    return PMPI_Request_get_status(*request_, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
+    const int failed = failed_peer(entry_.watched.comm, entry_.watched.peer);
+    return failed >= 0 && !is_over() ? failed : -1;
   }
   // MPI has completed it for the program: the error of a collective.
   int settle() {
-    if (entry_.number == 0) return MPI_SUCCESS;
-    if (entry_.watched.is_persistent) {
-      requests.set_active(before_, false);
-      return MPI_SUCCESS;
-    }
-    if (*request_ == before_) return MPI_SUCCESS;
+    if (entry_.number == 0 || *request_ == before_) return MPI_SUCCESS;  // a persistent one stays
     requests.remove(entry_);
     if (entry_.watched.collective == nullptr) return MPI_SUCCESS;
     comm_ = communicator_of(*entry_.watched.collective);
@@ -52,9 +42,7 @@ class Waited {
     if (watched.peer == every_member) lose_mpi(world_rank);
     if (watched.peer == MPI_ANY_SOURCE) return name_failed_peer(watched.comm, watched.peer, world_rank);
     if (!abandon(*request_, watched.receives, status)) return settle();
-    if (watched.is_persistent) {
-      if (watched.receives) requests.set_active(before_, false);
-    } else {
+    if (!watched.is_persistent) {
       requests.remove(entry_);
       *request_ = MPI_REQUEST_NULL;
     }
@@ -66,6 +54,12 @@ class Waited {
   MPI_Comm comm() const { return comm_; }
 
  private:
+  // MPI has it complete, and the program does not know yet. Or it is a persistent one that is not begun.
+  bool is_over() const {
+    int flag = 0;
+    return PMPI_Request_get_status(*request_, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
+  }
+
   MPI_Request* request_;
   MPI_Request before_;
   Requests::Entry entry_;
@@ -95,14 +89,14 @@ class Batch {
   int first_failed(int& failed) const {
     failed = -1;
     for (int i = 0; i < size() && !nobody_is_dead(); ++i) {
-      const Waited& each = each_[static_cast<std::size_t>(i)];
-      failed = each.failed();
-      if (failed >= 0 && !each.is_complete()) return i;
+      failed = each_[static_cast<std::size_t>(i)].failed();
+      if (failed >= 0) return i;
     }
     return -1;
   }
   bool has_failed() const {
-    return !nobody_is_dead() && std::any_of(each_.begin(), each_.end(), [](auto& each) { return each.failed() >= 0; });
+    int failed = -1;
+    return first_failed(failed) >= 0;
   }
 
  private:
@@ -381,9 +375,7 @@ int MPI_Start(MPI_Request* request) {
   if (entry.number != 0 && watched.peer != MPI_ANY_SOURCE)
     if (const int failed = failed_peer(watched.comm, watched.peer); failed >= 0)
       return raise_code(watched.comm, name_failed_peer(watched.comm, watched.peer, failed));
-  const int error = PMPI_Start(request);
-  if (error == MPI_SUCCESS && entry.number != 0) requests.set_active(*request, true);
-  return error;
+  return PMPI_Start(request);
 }
 // One after the other: those before one of a dead peer are started.
 int MPI_Startall(int count, MPI_Request* requests) {

@@ -25,7 +25,7 @@ namespace {
 constexpr int victim = 1, ranks = 4;
 int rank, wrong = 0;
 bool is_lost = false;  // MPI was left in the middle of a call: it has no messages any more
-MPI_Comm ring = MPI_COMM_NULL, copy = MPI_COMM_NULL;
+MPI_Comm ring = MPI_COMM_NULL, copy = MPI_COMM_NULL, sides = MPI_COMM_NULL;
 MPI_Win window = MPI_WIN_NULL;
 MPI_File file = MPI_FILE_NULL;
 std::string file_name;
@@ -184,11 +184,14 @@ void late() {
   }
 }
 
-// A request that is not begun, as its peer is dead, keeps nobody from waiting for the others.
+// Requests for a dead rank that are not begun, one of which has had its message, keep nobody from waiting for others.
 void inactive() {
-  int got[3] = {-1, -1, -1}, index = -1;
-  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  MPI_Status statuses[2];
+  int got[4] = {-1, -1, -1, -1}, index = -1;
+  MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Status statuses[3];
+  MPI_Recv_init(got + 3, 1, MPI_INT, victim, 9, MPI_COMM_WORLD, requests + 2);
+  MPI_Start(requests + 2);
+  expect(MPI_Wait(requests + 2, MPI_STATUS_IGNORE) == MPI_SUCCESS && got[3] == victim, "its last message");
   MPI_Recv_init(got, 1, MPI_INT, victim, 5, MPI_COMM_WORLD, requests);
   MPI_Start(requests);
   expect_death(MPI_Wait(requests, MPI_STATUS_IGNORE), "MPI_Wait for MPI_Start");
@@ -199,12 +202,31 @@ void inactive() {
       send(next(), rank, 6);
     }
     const int error =
-        round == 0 ? MPI_Waitall(2, requests, statuses) : MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+        round == 0 ? MPI_Waitall(2, requests, statuses) : MPI_Waitany(3, requests, &index, MPI_STATUS_IGNORE);
     expect(error == MPI_SUCCESS && got[1 + round] == before(), "the wait beside an inactive request");
     if (rank != 0) send(next(), rank, 6);
   }
   expect(index == 1, "MPI_Waitany beside an inactive request");
   MPI_Request_free(requests);
+  MPI_Request_free(requests + 2);
+}
+
+// Requests by the hundred, of which others have gone before.
+void many() {
+  constexpr int pairs = 600;
+  std::vector<int> got(2 * pairs, -1);
+  std::vector<MPI_Request> requests(got.size());
+  for (int i = 0; i < 2 * pairs; ++i)
+    requests[static_cast<std::size_t>(i)] =
+        receive(i % 2 == 0 ? victim : rank, &got[static_cast<std::size_t>(i)], 100 + i);
+  for (int i = 1; i < 2 * pairs; i += 2) {
+    send(rank, i, 100 + i);
+    MPI_Request& request = requests[static_cast<std::size_t>(i)];
+    expect(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && got[static_cast<std::size_t>(i)] == i, "its own");
+  }
+  std::vector<MPI_Status> statuses(requests.size());
+  expect(MPI_Waitall(2 * pairs, requests.data(), statuses.data()) == MPI_ERR_IN_STATUS, "MPI_Waitall of many");
+  for (std::size_t i = 0; i < requests.size(); i += 2) expect_death(statuses[i].MPI_ERROR, "one of many");
 }
 
 // ---- from any -------------------------------------------------------------------------------------------------------
@@ -214,6 +236,12 @@ void any() {
   int got = -1;
   MPI_Status status;
   expect_death(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &status), "MPI_Recv from any");
+  MPI_Request request = receive(MPI_ANY_SOURCE, &got, 6);
+  int flag = 0;
+  for (int i = 0; i < 100; ++i)
+    expect(MPI_Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0, "the death is named again");
+  MPI_Cancel(&request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
   MPI_Barrier(MPI_COMM_WORLD);  // all have named it
   send(next(), rank);
   expect(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &status) == MPI_SUCCESS, "the next MPI_Recv");
@@ -330,6 +358,20 @@ void idup() {
   expect_loss(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait for MPI_Comm_idup");
 }
 
+// Ranks 0 and 1 are one side, 2 and 3 the other one.
+void intercomm() {
+  int got = -1;
+  const bool is_other = rank >= 2;
+  while (!is_death(MPI_Ssend(&rank, 1, MPI_INT, victim, 5, MPI_COMM_WORLD))) continue;
+  if (is_other)
+    expect_death(MPI_Recv(&got, 1, MPI_INT, victim, 5, sides, MPI_STATUS_IGNORE), "MPI_Recv from the other side");
+  if (rank != 3) {
+    const int error = MPI_Sendrecv(&rank, 1, MPI_INT, 0, 5, &got, 1, MPI_INT, 0, 5, sides, MPI_STATUS_IGNORE);
+    expect(error == MPI_SUCCESS && got == (is_other ? 0 : 2), "a message between the sides");
+  }
+  expect_death(MPI_Barrier(sides), "MPI_Barrier of both sides");
+}
+
 // Rank 3 has no neighbour that is dead. But its neighbours have left MPI, and so no message of theirs will come.
 void neighbours() {
   int given[2] = {rank, rank}, got[2] = {-1, -1};
@@ -402,6 +444,8 @@ const std::map<std::string, std::function<void()>> cases = {
     {"fence", fence},
     {"inactive", inactive},
     {"late", late},
+    {"many", many},
+    {"intercomm", intercomm},
     {"left", left},
     {"locks", locks},
     {"file_open", file_open},
@@ -417,6 +461,12 @@ void prepare(const std::string& name) {
   if (name == "fence" || name == "locks") {
     MPI_Win_create(shared, sizeof shared, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
     MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+  }
+  if (name == "intercomm") {
+    MPI_Comm half = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank < 2 ? 2 : 0, 1, &sides);
+    MPI_Comm_set_errhandler(sides, MPI_ERRORS_RETURN);
   }
   int parent = static_cast<int>(getppid());
   MPI_Bcast(&parent, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -448,7 +498,10 @@ int main(int argc, char** argv) {
   const auto found = cases.find(argc > 1 ? argv[1] : "");
   if (found == cases.end()) MPI_Abort(MPI_COMM_WORLD, 2);
   prepare(found->first);
-  if (rank == victim) {  // late, so that the others wait by then; who doesn't has the error all the same
+  if (rank == victim) {
+    for (int other = 0; other < ranks; ++other)
+      if (other != victim) send(other, victim, 9);  // its last words, which few receive
+    // late, so that the others wait by then; a rank that doesn't has the error all the same
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     if (std::getenv("DIE_BY") != nullptr) _exit(9);
     std::raise(SIGKILL);
