@@ -8,6 +8,7 @@
 #include "mpi/datatypes.hpp"
 #include "mpi/ending.hpp"
 #include "mpi/report.hpp"
+#include "mpi/running.hpp"
 #include "mpi/world.hpp"
 
 using namespace ucft::mpi;
@@ -63,6 +64,7 @@ int MPI_Finalize() {
   if (roll.lowest == world.rank) print_report();
   close_world();
   int error = MPI_SUCCESS;
+  if (roll.complete) end_turns_of_mpi();
   finalized_without_mpi = !roll.complete || !end_mpi(error);
   leave_world();
   return error;

@@ -18,6 +18,8 @@ constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two tur
 
 // MPI moves messages only in calls of it. A message of this rank may be what others wait for before they come here.
 void let_mpi_go_on();
+// Before MPI ends, and after the last of those turns.
+void end_turns_of_mpi();
 
 // As far as it goes until MPI's first turn; where there are threads, until that of another one. Calls of its
 // communicator that came before it come first. comm: nullptr: one that has none.

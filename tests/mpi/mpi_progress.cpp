@@ -1,5 +1,6 @@
 // Rank 0 is inside a collective while rank 1 still receives what rank 0 has begun to send, which only moves in calls of
-// MPI: MPI wants that to end. Each collective in turn, with a message that is too long to be sent at once.
+// MPI: MPI wants that to end. Each collective in turn, with a message that is too long to be sent at once. Meanwhile
+// each rank has messages that nobody has asked for yet.
 #include <mpi.h>
 
 #include <chrono>
@@ -68,6 +69,9 @@ int main(int argc, char** argv) {
   const int one = 1;
   std::vector<int> all(static_cast<std::size_t>(size));
   MPI_Comm made = MPI_COMM_NULL;
+  MPI_Request early[2];
+  MPI_Isend(&rank, 1, MPI_INT, 0, 100, MPI_COMM_SELF, early);
+  MPI_Isend(&rank, 1, MPI_INT, (rank + 1) % size, 101, MPI_COMM_WORLD, early + 1);
   send_across(1, [&] { MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD); });
   wrong += sum != size;
   send_across(2, [&] { MPI_Barrier(MPI_COMM_WORLD); });
@@ -99,6 +103,11 @@ int main(int argc, char** argv) {
   }
   wait_first([&] { MPI_Recv(&sum, 0, MPI_INT, MPI_PROC_NULL, 0, made, MPI_STATUS_IGNORE); });
   MPI_Comm_free(&made);
+  MPI_Recv(&sum, 1, MPI_INT, 0, 100, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+  wrong += sum != rank;
+  MPI_Recv(&sum, 1, MPI_INT, (rank + size - 1) % size, 101, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  wrong += sum != (rank + size - 1) % size;
+  MPI_Waitall(2, early, MPI_STATUSES_IGNORE);
   std::printf("VERDICT %d: %s\n", rank, wrong == 0 ? "right" : "wrong");
   MPI_Finalize();
   return wrong == 0 ? 0 : 1;
