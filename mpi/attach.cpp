@@ -30,15 +30,12 @@ struct Roll {
 };
 
 Roll call_the_roll() {
-  const Communicator& all = *find_communicator(MPI_COMM_WORLD);
-  std::vector<std::int32_t> missing(static_cast<std::size_t>(all.size));
-  ucft_result_t result = UCFT_RESULT_INIT;
-  result.missing = missing.data();
-  result.missing_capacity = all.size;
-  if (meet(all, &result) != UCFT_OK) return {};
-  Roll roll{result.contributors == static_cast<std::uint32_t>(all.size)};
-  for (std::int32_t i = 0; i < result.missing_count && missing[static_cast<std::size_t>(i)] == roll.lowest; ++i)
-    ++roll.lowest;
+  std::vector<std::int32_t> missing(static_cast<std::size_t>(world.size));
+  std::int32_t unused = 0;
+  if (agree_on_greatest(of_world.control, 0, unused, &missing) != UCFT_OK) return {};
+  Roll roll{missing.empty()};
+  for (const std::int32_t rank : missing)
+    if (rank == roll.lowest) ++roll.lowest;
   return roll;
 }
 

@@ -3,6 +3,7 @@
 // the other collectives do (run_call).
 #include "mpi/collectives.hpp"
 
+#include <optional>
 #include <vector>
 
 #include "mpi/calls.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 // init makes the request of `call`, if the last one of its kind was another.
 template <class Init>
-ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared& call, Init init,
+ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared& call, Init init, Waiting waiting = {},
                   ucft_result_t* result = nullptr) {
   Prepared& last = comm.prepared[kind];
   if (!last.is_of(call)) {
@@ -31,12 +32,25 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
       return status;
     }
   }
-  const ucft_status_t status = complete(&comm, last.request);
+  const Busy busy(comm);
+  const ucft_status_t status = complete(&comm, last.request, waiting);
   if (result != nullptr) {
     const Turn turn;
     ucft_request_result(last.request, result);
   }
   return status;
+}
+
+// UCFT_MPI_ON_FAILURE=raise: an operation that has come to its end is an error all the same where a member has failed.
+[[gnu::noinline]] int raise_if_incomplete(MPI_Comm on) {
+  look_for_deaths();
+  const int dead = dead_member(on);
+  return dead >= 0 ? raise_death(on, dead) : MPI_SUCCESS;
+}
+[[gnu::always_inline]] inline int result_of(MPI_Comm on, ucft_status_t status, int root) {
+  if (status != UCFT_OK) [[unlikely]]
+    return raise_error(on, status, root);
+  return !collectives_raise() ? MPI_SUCCESS : raise_if_incomplete(on);
 }
 
 // The same call as the last one of its kind goes again.
@@ -46,7 +60,7 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
 [[gnu::always_inline]] inline int again(Function function, MPI_Comm on, const Communicator& comm, Prepared::Kind kind) {
   count(function, Outcome::taken_over);
   const Prepared& last = comm.prepared[kind];
-  return raise_status(on, complete(&comm, last.request), static_cast<int>(last.root));
+  return result_of(on, complete(&comm, last.request), static_cast<int>(last.root));
 }
 
 Prepared prepared_of(const Reduction& call) {
@@ -73,7 +87,7 @@ int run_kept(Function function, MPI_Comm on, const Communicator* comm, Prepared:
              bool is_kept, int root, Init init, Pmpi pmpi) {
   if (!is_kept || call.outcome(*comm) != Outcome::taken_over) return run_call(function, on, comm, call, pmpi);
   count(function, Outcome::taken_over);
-  return raise_status(on, run(*comm, kind, prepared_of(call), init), root);
+  return result_of(on, run(*comm, kind, prepared_of(call), init), root);
 }
 
 [[gnu::noinline]] int other_reduction(Function function, const Communicator* comm, const Reduction& call, MPI_Comm on) {
@@ -123,12 +137,15 @@ namespace {
 // make(collective) makes its request. comm: nullptr: of ucft's alone, with nothing queued.
 template <class Make>
 ucft_status_t run_once(const Communicator* comm, Collective& collective, Make make) {
+  std::optional<Busy> busy;
+  if (comm != nullptr) busy.emplace(*comm);
   ucft_status_t status = UCFT_OK;
   {
     const Turn turn;
     status = make(collective);
   }
-  return status == UCFT_OK ? collective.end(complete(comm, collective.request)) : status;
+  if (status != UCFT_OK) return status;
+  return collective.end(complete(comm, collective.request, {.slice_us = comm == nullptr ? 1 : shortest_us}));
 }
 
 }  // namespace
@@ -142,21 +159,32 @@ int ucft::mpi::run_call(Function function, MPI_Comm on, const Communicator* comm
   count(function, outcome);
   Collective collective;
   const ucft_status_t status = run_once(comm, collective, [&](Collective& each) { return call.make(*comm, each); });
-  return raise_status(on, status, collective.root);
+  return result_of(on, status, collective.root);
 }
 
 ucft_status_t ucft::mpi::meet(const Communicator& comm, ucft_result_t* result) {
   return run(
       comm, Prepared::barrier, {},
-      [&](ucft_request_h* request) { return ucft_barrier_init(comm.handle, nullptr, request); }, result);
+      [&](ucft_request_h* request) { return ucft_barrier_init(comm.handle, nullptr, request); },
+      {.slice_us = 1, .is_bound = true}, result);
 }
 
-ucft_status_t ucft::mpi::agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest) {
+ucft_status_t ucft::mpi::agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest,
+                                           std::vector<std::int32_t>* missing) {
   const ucft_operator_t with = UCFT_OPERATOR_INIT(UCFT_MAX);
+  thread_local std::int32_t value;  // always the same place: ucft looks only once whether it is memory
+  value = mine;
   Collective collective;
-  return run_once(nullptr, collective, [&](Collective& each) {
-    return ucft_allreduce_init(on, &mine, &greatest, 1, UCFT_INT32, &with, nullptr, &each.request);
+  if (missing != nullptr) {
+    collective.result.missing = missing->data();
+    collective.result.missing_capacity = static_cast<std::int32_t>(missing->size());
+  }
+  const ucft_status_t status = run_once(nullptr, collective, [&](Collective& each) {
+    return ucft_allreduce_init(on, UCFT_IN_PLACE, &value, 1, UCFT_INT32, &with, nullptr, &each.request);
   });
+  greatest = value;
+  if (missing != nullptr) missing->resize(static_cast<std::size_t>(collective.result.missing_count));
+  return status;
 }
 
 extern "C" {
@@ -194,7 +222,8 @@ int MPI_Barrier(MPI_Comm comm) {
     return again(Function::barrier, comm, *on, Prepared::barrier);
   if (on == nullptr) return pass_on(Function::barrier, Outcome::communicator, comm, [=] { return PMPI_Barrier(comm); });
   count(Function::barrier, Outcome::taken_over);
-  return raise_status(comm, meet(*on, nullptr), -1);
+  const auto init = [&](ucft_request_h* request) { return ucft_barrier_init(on->handle, nullptr, request); };
+  return result_of(comm, run(*on, Prepared::barrier, {}, init), -1);
 }
 
 int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void* recv, int count, MPI_Datatype type,

@@ -17,5 +17,8 @@ int run_call(Function function, MPI_Comm on, const Communicator* comm, const Cal
 // A nonblocking one, whose request is MPI's to wait for (nonblocking.cpp).
 int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* request,
                const std::function<int()>& pmpi);
+// The same of a call that ucft takes over. is_on_control: a revocation of comm does not end it.
+int begin_here(Function function, MPI_Comm on, const Communicator& comm, const Call& call, bool is_on_control,
+               MPI_Request* request);
 
 }  // namespace ucft::mpi

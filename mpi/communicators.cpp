@@ -1,6 +1,7 @@
 #include "mpi/communicators.hpp"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "mpi/creation.hpp"
@@ -9,11 +10,14 @@
 #include "mpi/nonblocking.hpp"
 #include "mpi/report.hpp"
 #include "mpi/requests.hpp"
+#include "mpi/revocation.hpp"
+#include "mpi/running.hpp"
 #include "mpi/watch.hpp"
 
 namespace ucft::mpi {
 
 Communicator of_world;
+const Communicator* found_world = &of_world;
 
 namespace {
 
@@ -36,19 +40,38 @@ int on_free(MPI_Comm, int, void* attribute, void*) {
   if (world.on) {
     end_all_of(*communicator);
     const Turn turn;
-    ucft_comm_destroy(communicator->handle);
+    unregister(*communicator);
+    if (communicator->handle != UCFT_COMM_NULL) ucft_comm_destroy(communicator->handle);
+    ucft_comm_destroy(communicator->control);
   }
   delete communicator;
   return MPI_SUCCESS;
 }
 
-void attach(MPI_Comm comm, ucft_comm_h handle) {
+// ucft's part of a communicator.
+struct Part {
+  ucft_comm_h handle = UCFT_COMM_NULL, control = UCFT_COMM_NULL;
+  std::int64_t id = 0;
+
+  void destroy() {
+    const Turn turn;
+    if (handle != UCFT_COMM_NULL) ucft_comm_destroy(handle);
+    if (control != UCFT_COMM_NULL) ucft_comm_destroy(control);
+    handle = control = UCFT_COMM_NULL;
+  }
+};
+
+void attach(MPI_Comm comm, const Part& part) {
   auto* communicator = new Communicator;
-  communicator->handle = handle;
+  communicator->handle = part.handle;
+  communicator->control = part.control;
+  communicator->id = part.id;
   PMPI_Comm_rank(comm, &communicator->rank);
   PMPI_Comm_size(comm, &communicator->size);
   PMPI_Comm_set_attr(comm, keyval, communicator);
   changes.fetch_add(1, std::memory_order_release);
+  const Turn turn;
+  register_for_words(*communicator, *members_of(comm).all);
 }
 
 }  // namespace
@@ -57,7 +80,13 @@ ucft_status_t attach_world() {
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval, nullptr);
   of_world.rank = world.rank;
   of_world.size = world.size;
-  return ucft_comm_create(world.context, &of_world.handle);
+  if (const ucft_status_t status = ucft_comm_create(world.context, &of_world.handle); status != UCFT_OK) return status;
+  return ucft_comm_create(world.context, &of_world.control);
+}
+
+void forget_found() {
+  if (of_world.is_revoked) found_world = nullptr;
+  changes.fetch_add(1, std::memory_order_release);
 }
 
 void detach_all() {
@@ -65,14 +94,20 @@ void detach_all() {
   of_world.handle = UCFT_COMM_NULL;
 }
 
-const Communicator* find_derived(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL || comm == MPI_COMM_SELF) return nullptr;
-  const unsigned now = changes.load(std::memory_order_acquire);
-  if (last.comm == comm && last.changes == now) return last.found;
+const Communicator* find_any(MPI_Comm comm) {
+  if (!world.on || comm == MPI_COMM_NULL || comm == MPI_COMM_SELF) return nullptr;
+  if (comm == MPI_COMM_WORLD) return &of_world;
   void* attribute = nullptr;
   int found = 0;
   PMPI_Comm_get_attr(comm, keyval, &attribute, &found);
-  last = {comm, found != 0 ? static_cast<Communicator*>(attribute) : nullptr, now};
+  return found != 0 ? static_cast<Communicator*>(attribute) : nullptr;
+}
+
+const Communicator* find_derived(MPI_Comm comm) {
+  const unsigned now = changes.load(std::memory_order_acquire);
+  if (last.comm == comm && last.changes == now) return last.found;
+  const Communicator* const known = find_any(comm);
+  last = {comm, known != nullptr && !known->is_revoked ? known : nullptr, now};
   return last.found;
 }
 
@@ -84,21 +119,58 @@ const Communicator* find_derived(MPI_Comm comm) {
 
 namespace {
 
-// The ranks that part's members have in parent, in part's order. If all know that one of them is dead, part becomes a
-// communicator without it. UCFT_OK with part == UCFT_COMM_NULL: not a member.
-ucft_status_t agree_on_members(const Communicator& parent, ucft_comm_h& part, std::vector<int>& members) {
+// The ranks of a part agree on this before MPI makes it.
+struct Agreed {
+  std::vector<int> ranks;  // in parent, in the order of the part
+  Creation end = Creation::made;
+  int tag = 0;
+};
+
+// Another one for each communicator that this process has a part in.
+std::int32_t next_serial() {
+  static std::atomic<std::int32_t> made{0};
+  return ++made;
+}
+
+// All survivors of part have come. part becomes a communicator without those that all know to be dead by now, and gets
+// what it lacks. UCFT_OK without a handle: not a member.
+ucft_status_t agree_on_members(MPI_Comm comm, const Communicator& parent, Creation mine, Part& part, Agreed& agreed) {
+  struct Introduction {
+    std::int32_t rank, end, left, serial;
+  };
   const Turn turn;
   for (;;) {
-    std::int32_t size = 0;
-    ucft_comm_size(part, &size);
-    members.assign(static_cast<std::size_t>(size), -1);
+    std::int32_t size = 0, copied = 0;
+    ucft_comm_size(part.handle, &size);
+    thread_local std::vector<Introduction> room;  // always the same place: ucft looks only once whether it is memory
+    if (room.size() < static_cast<std::size_t>(size)) room.resize(static_cast<std::size_t>(size));
+    const std::span all(room.data(), static_cast<std::size_t>(size));
+    std::int32_t place = 0;
+    ucft_comm_rank(part.handle, &place);
+    all[static_cast<std::size_t>(place)] = {parent.rank, static_cast<std::int32_t>(mine), attempts_left(),
+                                            next_serial()};
     ucft_result_t result = UCFT_RESULT_INIT;
-    const ucft_status_t status = ucft_allgather(part, &parent.rank, members.data(), 1, UCFT_INT32, nullptr, &result);
-    if (status != UCFT_OK || result.contributors == static_cast<std::uint32_t>(size)) return status;
-    ucft_comm_h smaller = UCFT_COMM_NULL;
-    if (const ucft_status_t copied = ucft_comm_dup(part, &smaller); copied != UCFT_OK) return copied;
-    ucft_comm_destroy(part);
-    part = smaller;
+    ucft_status_t status =
+        ucft_allgather(part.handle, UCFT_IN_PLACE, all.data(), sizeof(Introduction), UCFT_UINT8, nullptr, &result);
+    if (status == UCFT_OK) status = ucft_comm_dup(part.handle, &part.control);
+    if (status != UCFT_OK) return status;
+    ucft_comm_size(part.control, &copied);
+    if (copied == size && result.contributors == static_cast<std::uint32_t>(size)) {
+      agreed.ranks.clear();
+      int left = 0;
+      for (const Introduction& each : all) {
+        agreed.ranks.push_back(each.rank);
+        agreed.end = std::max(agreed.end, static_cast<Creation>(each.end));
+        left = std::max(left, each.left);
+      }
+      const int first = members_of(comm).world_rank_of(all.front().rank);
+      part.id = std::int64_t{all.front().serial} << 32 | first;
+      agreed.tag = tag_of(all.front().serial, first, left);
+      return UCFT_OK;
+    }
+    std::swap(part.handle, part.control);  // the copy is of the survivors
+    ucft_comm_destroy(part.control);
+    part.control = UCFT_COMM_NULL;
   }
 }
 
@@ -109,55 +181,45 @@ int some_death() {
   return world.rank;
 }
 
-// Another one for each communicator of which this rank is the first. In 24 bits.
-std::int32_t next_tag() {
-  static std::atomic<unsigned> made{0};
-  const unsigned size = static_cast<unsigned>(world.size), each = std::max((1u << 24) / size, 1u);
-  return static_cast<std::int32_t>((made++ % each * size + static_cast<unsigned>(world.rank)) & ((1u << 24) - 1));
-}
-
-// The greatest end of all ranks, and the tag of part's first rank: in one operation, as one number.
-ucft_status_t agree_on_end_and_tag(ucft_comm_h part, std::int32_t& end, int& tag) {
-  std::int32_t rank = 0;
-  {
-    const Turn turn;
-    ucft_comm_rank(part, &rank);
-  }
-  std::int32_t both = end << 24 | (rank == 0 ? next_tag() : 0);
-  const ucft_status_t status = agree_on_greatest(part, both, both);
-  end = both >> 24;
-  tag = both & ((1 << 24) - 1);
-  return status;
-}
-
 // part is ucft's. make(members, created, error) is MPI's part on this rank. A communicator that MPI has made on some
 // ranks only is left to it: to free it would take all of them.
 template <class Make>
-int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t status, ucft_comm_h part,
-                      MPI_Comm* created, Make make) {
+int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t status, Part part, MPI_Comm* created,
+                      Make make) {
   *created = MPI_COMM_NULL;
-  if (status == UCFT_OK && part == UCFT_COMM_NULL) return MPI_SUCCESS;
+  if (status == UCFT_OK && part.handle == UCFT_COMM_NULL) return MPI_SUCCESS;
   Members members{comm, {}};
   for (;;) {
-    std::int32_t end = static_cast<std::int32_t>(world.lost_by >= 0 ? Creation::lost : Creation::made);
-    if (status == UCFT_OK) status = agree_on_end_and_tag(part, end, members.tag);
-    if (status == UCFT_OK) status = agree_on_members(parent, part, members.ranks);
+    Agreed agreed;
+    const Creation before = world.lost_by >= 0 ? Creation::lost : Creation::made;
+    if (status == UCFT_OK) status = agree_on_members(comm, parent, before, part, agreed);
     if (status != UCFT_OK) return raise_status(comm, status, -1);
-    if (end == static_cast<std::int32_t>(Creation::lost)) return raise_death(comm, some_death());
+    if (agreed.end == Creation::lost) {
+      part.destroy();
+      return raise_death(comm, some_death());
+    }
+    members.ranks = agreed.ranks;
+    members.tag = agreed.tag;
     MPI_Comm made = MPI_COMM_NULL;
     int error = MPI_SUCCESS;
     const Creation mine = make(members, &made, error);
-    status = agree_on_greatest(part, static_cast<std::int32_t>(mine), end);
+    std::int32_t end = 0;
+    status = agree_on_greatest(part.handle, static_cast<std::int32_t>(mine), end);
     if (status != UCFT_OK) return raise_status(comm, status, -1);
-    switch (static_cast<Creation>(end)) {
-      case Creation::made:
-        *created = made;
-        if (made != MPI_COMM_NULL) attach(made, part);
-        return MPI_SUCCESS;
-      case Creation::unfinished: members.again = true; continue;
-      case Creation::lost: return raise_death(comm, some_death());
-      case Creation::failed: return mine == Creation::failed ? error : raise_failure_elsewhere(comm);
+    if (static_cast<Creation>(end) == Creation::made) {
+      *created = made;
+      if (made != MPI_COMM_NULL) attach(made, part);
+      return MPI_SUCCESS;
     }
+    if (static_cast<Creation>(end) == Creation::unfinished) {
+      const Turn turn;
+      ucft_comm_destroy(part.control);
+      part.control = UCFT_COMM_NULL;
+      continue;
+    }
+    part.destroy();
+    if (static_cast<Creation>(end) == Creation::lost) return raise_death(comm, some_death());
+    return mine == Creation::failed ? error : raise_failure_elsewhere(comm);
   }
 }
 
@@ -173,16 +235,17 @@ int colour_of(MPI_Comm comm, MPI_Group part) {
 }
 
 // ucft's part of a split, of ranks that have all come.
-ucft_status_t split_here(const Communicator& parent, int colour, int key, ucft_comm_h& part) {
+ucft_status_t split_here(ucft_comm_h parent, int colour, int key, Part& part) {
   const Turn turn;
-  return ucft_comm_split(parent.handle, colour == MPI_UNDEFINED ? -1 : colour, key, &part);
+  return ucft_comm_split(parent, colour == MPI_UNDEFINED ? -1 : colour, key, &part.handle);
 }
 
 int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Comm* created) {
   count(Function::comm_split, Outcome::taken_over);
-  ucft_comm_h part = UCFT_COMM_NULL;
-  ucft_status_t status = meet(parent, nullptr);
-  if (status == UCFT_OK) status = split_here(parent, colour, key, part);
+  const Busy busy(parent);
+  if (const int error = meet_all(comm, false); error != MPI_SUCCESS) return error;
+  Part part;
+  const ucft_status_t status = split_here(parent.handle, colour, key, part);
   return make_communicator(comm, parent, status, part, created, create_group);
 }
 
@@ -196,17 +259,15 @@ int dup(MPI_Comm comm, MPI_Comm* created, All all, Pmpi pmpi) {
     return run_watched("MPI_Comm_dup", comm, pmpi);
   }
   count(Function::comm_dup, Outcome::taken_over);
-  ucft_comm_h part = UCFT_COMM_NULL;
-  ucft_status_t status = meet(*parent, nullptr);
-  if (status == UCFT_OK) {
-    const Turn turn;
-    status = ucft_comm_dup(parent->handle, &part);
-  }
-  return make_communicator(
-      comm, *parent, status, part, created, [&](const Members& members, MPI_Comm* made, int& error) {
-        return static_cast<int>(members.ranks.size()) == parent->size ? all(members, made, error)
-                                                                      : create_group(members, made, error);
-      });
+  const Busy busy(*parent);
+  if (const int error = meet_all(comm, false); error != MPI_SUCCESS) return error;
+  Part part;
+  const ucft_status_t status = split_here(parent->handle, 0, parent->rank, part);
+  return make_communicator(comm, *parent, status, part, created, [&](Members& members, MPI_Comm* made, int& error) {
+    if (static_cast<int>(members.ranks.size()) < parent->size) return create_group(members, made, error);
+    members.is_behind_copy = true;
+    return all(members, made, error);
+  });
 }
 
 template <class Pmpi>
@@ -217,18 +278,26 @@ int pass_on_split(MPI_Comm comm, Outcome why, Pmpi pmpi) {
 
 }  // namespace
 
-int meet_all(MPI_Comm comm) {
+// A live rank that is missing has left, as the communicator is revoked; this rank knows of that then.
+int meet_all(MPI_Comm comm, bool needs_all) {
   const Communicator& on = *find_communicator(comm);
-  std::int32_t first_missing = -1;
+  std::vector<std::int32_t> missing(static_cast<std::size_t>(on.size));
   ucft_result_t result = UCFT_RESULT_INIT;
-  result.missing = &first_missing;
-  result.missing_capacity = 1;
+  result.missing = missing.data();
+  result.missing_capacity = on.size;
   if (const ucft_status_t status = meet(on, &result); status != UCFT_OK) return raise_status(comm, status, -1);
-  return first_missing < 0 ? MPI_SUCCESS : raise_death(comm, members_of(comm).world_rank_of(first_missing));
+  const Roster& members = members_of(comm);
+  int dead = -1;
+  for (std::int32_t i = 0; i < result.missing_count; ++i) {
+    const int rank = members.world_rank_of(missing[static_cast<std::size_t>(i)]);
+    if (on.is_revoked && failure_of(rank) < 0) return raise_death(comm, by_revocation);
+    if (dead < 0) dead = rank;
+  }
+  return dead >= 0 && (needs_all || collectives_raise()) ? raise_death(comm, dead) : MPI_SUCCESS;
 }
 
 int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part) {
-  const Communicator& parent = *find_communicator(comm);
+  const Communicator& parent = *find_any(comm);
   auto end = static_cast<std::int32_t>(mine);
   if (const ucft_status_t status = agree_on_greatest(parent.handle, end, end); status != UCFT_OK)
     return raise_status(comm, status, -1);
@@ -247,18 +316,27 @@ int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part) {
     colour = colour_of(comm, group);
     PMPI_Group_free(&group);
   }
-  ucft_comm_h handle = UCFT_COMM_NULL;
-  std::vector<int> members;
-  ucft_status_t status = split_here(parent, colour, rank, handle);
-  if (status == UCFT_OK && is_member) status = agree_on_members(parent, handle, members);
+  Part ours;
+  Agreed agreed;
+  ucft_status_t status = split_here(parent.handle, colour, rank, ours);
+  if (status == UCFT_OK && is_member) status = agree_on_members(comm, parent, mine, ours, agreed);
   if (status != UCFT_OK || !is_member) return raise_status(comm, status, -1);
-  if (static_cast<int>(members.size()) == size) {
-    attach(*part, handle);
-  } else {  // one has died since: its collectives are MPI's, and errors
-    const Turn turn;
-    ucft_comm_destroy(handle);
-  }
+  if (static_cast<int>(agreed.ranks.size()) == size)
+    attach(*part, ours);
+  else
+    ours.destroy();  // one has died since: its collectives are MPI's, and errors
   return MPI_SUCCESS;
+}
+
+int shrink(MPI_Comm comm, const Communicator& parent, MPI_Comm* created) {
+  *created = MPI_COMM_NULL;
+  const bool is_lost = world.lost_by >= 0;
+  std::int32_t unused = 0;
+  Part part;
+  ucft_status_t status = agree_on_greatest(parent.control, 0, unused);  // MPI goes on until all have come
+  if (status == UCFT_OK) status = split_here(parent.control, is_lost ? MPI_UNDEFINED : 0, parent.rank, part);
+  if (status == UCFT_OK && is_lost) return raise_death(comm, world.lost_by);
+  return make_communicator(comm, parent, status, part, created, create_group);
 }
 
 }  // namespace ucft::mpi

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "mpi/world.hpp"
 
@@ -37,7 +38,11 @@ struct Prepared {
 
 struct Communicator {
   ucft_comm_h handle = UCFT_COMM_NULL;
+  ucft_comm_h control = UCFT_COMM_NULL;  // of the same ranks: for agreements that outlive a revocation
   int rank = 0, size = 0;
+  std::int64_t id = 0;               // the same on all its ranks, and of no other communicator of the job
+  mutable bool is_revoked = false;   // this rank knows of it; written in a Turn (revocation.hpp)
+  mutable std::atomic<int> busy{0};  // calls of this process that are inside it
   mutable Prepared prepared[Prepared::barrier + 1]{};  // by Prepared::Kind
   mutable std::atomic<int> queued{0};                  // nonblocking collectives that wait for room in ucft's window
 };
@@ -47,26 +52,38 @@ ucft_status_t attach_world();
 // Takes it off again, and lets no other be found.
 void detach_all();
 
-// A barrier in which MPI goes on, too. Collective; before a call that blocks inside ucft.
+// A barrier in which MPI goes on, too, and the barrier's result.
 ucft_status_t meet(const Communicator& comm, ucft_result_t* result);
 
-// Collective over `on`; MPI goes on.
-ucft_status_t agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest);
+// Collective over `on`; MPI goes on, in short turns.
+// missing: of the size of `on`; becomes the ranks that have not come.
+ucft_status_t agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest,
+                                std::vector<std::int32_t>* missing = nullptr);
 
-// All ranks of comm, which ucft knows, are here: MPI_SUCCESS. Or all have the error that one is dead.
-int meet_all(MPI_Comm comm);
+// Collective, before a call that blocks inside ucft: all ranks of comm that live are here, and each will go on to that.
+// MPI_SUCCESS; or all have the same error. needs_all: a dead rank is one.
+int meet_all(MPI_Comm comm, bool needs_all = true);
 // Collective over comm, behind a call of MPI's that has made part of it, with that error (on some ranks part may be
 // MPI_COMM_NULL). If it has been made on all of them it is one of ucft's, too: MPI_SUCCESS. Else an error on all.
 enum class Creation : int;
 int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part);
 
+// Collective over the ranks of comm that live: MPIX_Comm_shrink.
+int shrink(MPI_Comm comm, const Communicator& parent, MPI_Comm* created);
+
 extern Communicator of_world;
+extern const Communicator* found_world;  // nullptr: it has been revoked
 // Of another than the world's.
 const Communicator* find_derived(MPI_Comm comm);
-// nullptr: MPI has its collectives. The world's and the one that this thread has asked for last cost some comparisons.
+// nullptr: MPI has its collectives, or it is revoked. The world's and the one that this thread has asked for last cost
+// some comparisons.
 inline const Communicator* find_communicator(MPI_Comm comm) {
-  return !world.on ? nullptr : comm == MPI_COMM_WORLD ? &of_world : find_derived(comm);
+  return !world.on ? nullptr : comm == MPI_COMM_WORLD ? found_world : find_derived(comm);
 }
+// The same, also where it is revoked.
+const Communicator* find_any(MPI_Comm comm);
+// An earlier answer of find_communicator does not count any more.
+void forget_found();
 
 inline int ranks_of(const Communicator* comm) { return comm == nullptr ? 0 : comm->size; }
 

@@ -1,24 +1,24 @@
 #include "mpi/creation.hpp"
 
-#include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <csignal>
 #include <memory>
-#include <mutex>
 #include <numeric>
-#include <system_error>
-#include <thread>
+
+#include "mpi/members.hpp"
+#include "mpi/own_stack.hpp"
+#include "mpi/watch.hpp"
 
 namespace ucft::mpi {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr int most_left = 63, tags_of_attempt = 1 << 18;  // tags have 24 bits
+std::atomic<int> left_alone{0};
 
 MPI_Comm parent_of_parts = MPI_COMM_NULL;  // null: each communicator is that of its own
 
@@ -31,19 +31,20 @@ std::vector<int> translate(const Members& members, MPI_Group into) {
   return ranks;
 }
 
-// A death among the members, and then some time for steps that do not depend on it. (A rank that gives up too soon
-// costs the others a communicator, not their lives.)
+// A death among the members, and then some time for steps that do not depend on it. A rank that gives up too soon costs
+// the others an attempt.
 class Deaths {
  public:
-  explicit Deaths(const Members& members) : ranks_(translate(members, world.group)) {}
+  Deaths(const Members& members, std::chrono::milliseconds patience)
+      : ranks_(translate(members, world.group)), patience_(patience) {}
   // No call of MPI: another thread may be inside.
   bool end_the_wait() {
     look_for_deaths();
     if (nobody_is_dead()) return false;
     for (std::size_t i = 0; i < ranks_.size() && dead_ < 0; ++i)
-      if (world.dead[static_cast<std::size_t>(ranks_[i])].load(std::memory_order_relaxed)) {
+      if (failure_of(ranks_[i]) >= 0) {
         dead_ = ranks_[i];
-        limit_ = Clock::now() + std::chrono::milliseconds(500);
+        limit_ = Clock::now() + patience_;
       }
     return dead_ >= 0 && Clock::now() > limit_;
   }
@@ -51,76 +52,32 @@ class Deaths {
 
  private:
   std::vector<int> ranks_;
+  std::chrono::milliseconds patience_;
   int dead_ = -1;
   Clock::time_point limit_;
 };
 
-// ---- a call that can't be called back -------------------------------------------------------------------------------
-
-std::atomic<bool> is_parked = false;
-pthread_t to_park;
-
-void park_here(int) {
-  if (pthread_equal(pthread_self(), to_park) == 0) return;
-  is_parked = true;
-  for (;;) pause();
-}
-
-// It neither burns a processor nor runs into what exit handlers take down. By a signal that is ignored by default, and
-// hardly used.
-void park(pthread_t thread) {
-  struct sigaction parks {
-  }, before{};
-  parks.sa_handler = park_here;
-  is_parked = false;
-  to_park = thread;
-  if (sigaction(SIGURG, &parks, &before) != 0 || pthread_kill(thread, SIGURG) != 0) return;
-  while (!is_parked) sched_yield();
-  sigaction(SIGURG, &before, nullptr);
-}
-
+// MPI writes into it. It is MPI's for ever where a call is left.
 struct Call {
   MPI_Comm created = MPI_COMM_NULL;
   int error = MPI_SUCCESS;
-  std::mutex mutex;
-  std::condition_variable ends;
-  bool done = false;  // guarded
 };
 
 // make(&created) is MPI's; data that it uses must be its own.
 template <class Make>
-Creation on_its_own_thread(const Members& members, MPI_Comm* created, int& error, Make make) {
-  Deaths deaths(members);
-  const auto call = std::make_shared<Call>();
-  sigset_t all, before;
-  sigfillset(&all);
-  sigdelset(&all, SIGURG);
-  pthread_sigmask(SIG_BLOCK, &all, &before);  // the program's signals are for its own threads
-  std::thread thread;
-  try {
-    thread = std::thread([call, make] {
-      call->error = make(&call->created);
-      const std::lock_guard lock(call->mutex);
-      call->done = true;
-      call->ends.notify_one();
-    });
-  } catch (const std::system_error&) {  // no thread is left: then nobody watches
-    call->done = true;
-    call->error = make(&call->created);
+Creation blocking(const Members& members, MPI_Comm* created, int& error, Make make) {
+  auto* const call = new Call;
+  const auto run = [call, make] { return call->error = make(&call->created); };
+  if (can_be_left()) {
+    Deaths deaths(members, 20ms);
+    if (!call_on_own_stack(run, [&] { return deaths.end_the_wait(); })) return Creation::unfinished;
+  } else {
+    const Needed needed = std::make_shared<const std::vector<int>>(translate(members, world.group));
+    if (!call_watched(run, needed, error)) return lose_mpi(first_dead(needed)), Creation::lost;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  std::unique_lock lock(call->mutex);
-  while (!call->ends.wait_for(lock, std::chrono::milliseconds(1), [&] { return call->done; })) {
-    if (!deaths.end_the_wait()) continue;
-    if (!world.threaded) park(thread.native_handle());  // else it may hold a lock
-    thread.detach();
-    lose_mpi(deaths.dead());
-    return Creation::lost;
-  }
-  lock.unlock();
-  if (thread.joinable()) thread.join();
   *created = call->created;
   error = call->error;
+  delete call;
   return error == MPI_SUCCESS ? Creation::made : Creation::failed;
 }
 
@@ -128,8 +85,8 @@ Creation on_its_own_thread(const Members& members, MPI_Comm* created, int& error
 template <class Begin>
 Creation nonblocking(const Members& members, MPI_Comm* created, int& error, Begin begin) {
   constexpr int turns_per_look = 256;
-  Deaths deaths(members);
-  const auto call = new Call;  // MPI's until it is complete
+  Deaths deaths(members, 500ms);
+  auto* const call = new Call;
   MPI_Request request = MPI_REQUEST_NULL;
   error = begin(&call->created, &request);
   for (int turn = 1, done = 0; error == MPI_SUCCESS; ++turn) {
@@ -171,20 +128,31 @@ void prepare_creation() {
 void prepare_creation() {}
 #endif
 
+int attempts_left() { return left_alone.load(std::memory_order_relaxed); }
+
+int tag_of(int serial, int first, int left) {
+  const int each = std::max(tags_of_attempt / world.size, 1);
+  return (most_left - left) * tags_of_attempt + (serial % each * world.size + first) % tags_of_attempt;
+}
+
 Creation create_group(const Members& members, MPI_Comm* created, int& error) {
-  // Open MPI makes one communicator at a time: of those that it is asked for the one with the lowest parent and tag. So
-  // a communicator that is made anew must not come after the copy that has been left alone: that has tag 0.
-  const bool is_own = parent_of_parts == MPI_COMM_NULL || (members.again && members.parent == MPI_COMM_WORLD);
-  const MPI_Comm parent = is_own ? members.parent : parent_of_parts;
-  const int tag = is_own ? 0 : members.tag;
+  // That copy has tag 0.
+  const bool is_behind_copy =
+      parent_of_parts == MPI_COMM_NULL || (members.is_behind_copy && members.parent == MPI_COMM_WORLD);
+  const MPI_Comm parent = is_behind_copy ? members.parent : parent_of_parts;
+  const int tag = is_behind_copy ? 0 : members.tag;
   MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
   PMPI_Comm_group(parent, &all);
   const std::vector<int> ranks = translate(members, all);
   PMPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &chosen);
   PMPI_Group_free(&all);
-  const Creation end = on_its_own_thread(members, created, error, [parent, chosen, tag](MPI_Comm* made) {
+  const Creation end = blocking(members, created, error, [parent, chosen, tag](MPI_Comm* made) {
     return PMPI_Comm_create_group(parent, chosen, tag, made);
   });
+  if (end == Creation::unfinished && (is_behind_copy || ++left_alone > most_left)) {  // no tag is lower
+    lose_mpi(first_dead(std::make_shared<const std::vector<int>>(translate(members, world.group))));
+    return Creation::lost;
+  }
   if (end == Creation::made || end == Creation::failed) PMPI_Group_free(&chosen);
   if (end == Creation::made) inherit_error_handler(members.parent, *created);
   return end;

@@ -5,10 +5,9 @@
 // is not complete is left alone. Open MPI can make it anew of the others then; MPICH can make no communicator any
 // more.
 //
-// MPI_Comm_create_group has no nonblocking form, so it runs on a thread of its own, and no callback may run there.
-// The call can't be taken back. A thread that a death leaves waiting in it stays there, and its messages would be taken
-// for those of another attempt. So that is the end of MPI in this process (World::lost_by): a call that needs MPI is an
-// error. ucft goes on.
+// MPI_Comm_create_group has no nonblocking form. Open MPI can leave it all the same (own_stack.hpp), and make it anew
+// of the others. Elsewhere a call that is left is the end of MPI in this process (watch.hpp): a call that needs MPI is
+// an error. ucft goes on.
 //
 // Open MPI's MPI_Comm_create_group copies the parent's attributes and topology (4.1.4), which a part must not have.
 // So its parent is a copy of MPI_COMM_WORLD that the program never sees.
@@ -32,9 +31,15 @@ enum class Creation : int {
 struct Members {
   MPI_Comm parent;
   std::vector<int> ranks;
-  int tag = 0;         // of messages: no other communicator that is made at the same time by one of these ranks has it
-  bool again = false;  // a copy of parent that is not complete has been left alone
+  int tag = 0;  // of messages: no other communicator that is made at the same time by one of these ranks has it
+  bool is_behind_copy = false;  // a copy of parent that is not complete has been left alone
 };
+
+// Attempts of this process that were left alone. Open MPI makes one communicator at a time: of those that it is asked
+// for the one with the lowest parent and tag. So a later attempt has a lower tag.
+int attempts_left();
+// serial, first: of the communicator's first rank. left: the greatest of its ranks.
+int tag_of(int serial, int first, int left);
 
 // Once, by all ranks, before any of the below: the parent of parts.
 void prepare_creation();

@@ -5,31 +5,50 @@
 #include <mutex>
 #include <string>
 
+#include "mpi/revocation.hpp"
+#include "ucft/mpi/mpi-ext.h"
+
 namespace ucft::mpi {
 
 namespace {
 
 constexpr std::size_t most_codes = 1000;  // MPI can't take them back
 
-std::mutex mutex;
-std::map<std::string, int> codes;  // guarded
+struct Own {
+  int code, error_class;
+};
+
+std::mutex mutex_of_codes;
+std::map<std::string, Own> codes;   // by sentence; guarded
+thread_local int last_failed = -1;  // that an error of this thread has named
 
 // MPI's code for this sentence, a new one if it has not been said before. Any thread.
-int code_of(std::string sentence) {
-  static int error_class = MPI_ERR_OTHER;
-  const std::lock_guard lock(mutex);
-  if (codes.empty()) {
-    PMPI_Add_error_class(&error_class);
-    PMPI_Add_error_string(error_class, "ucft: a process has failed");
-  }
+int code_of(std::string sentence, int error_class) {
+  const std::lock_guard lock(mutex_of_codes);
   if (sentence.size() >= MPI_MAX_ERROR_STRING) sentence.resize(MPI_MAX_ERROR_STRING - 1);
-  if (const auto known = codes.find(sentence); known != codes.end()) return known->second;
+  if (const auto said = codes.find(sentence); said != codes.end()) return said->second.code;
   if (codes.size() >= most_codes) return error_class;
   int code = error_class;
   PMPI_Add_error_code(error_class, &code);
   PMPI_Add_error_string(code, sentence.c_str());
-  codes.emplace(std::move(sentence), code);
+  codes.emplace(std::move(sentence), Own{code, error_class});
   return code;
+}
+
+bool is_ulfms(int code) {
+  return code == MPIX_ERR_PROC_FAILED || code == MPIX_ERR_PROC_FAILED_PENDING || code == MPIX_ERR_REVOKED;
+}
+
+int class_of(ucft_status_t status) {
+  switch (status) {
+    case UCFT_ERR_TOO_MANY_FAILURES:
+    case UCFT_ERR_ROOT_FAILED:
+    case UCFT_ERR_PEER_FAILED:
+    case UCFT_ERR_PARTITION:
+    case UCFT_ERR_EXCLUDED: return MPIX_ERR_PROC_FAILED;
+    case UCFT_ERR_NO_MEMORY: return MPI_ERR_NO_MEM;
+    default: return MPI_ERR_OTHER;
+  }
 }
 
 #ifdef OPEN_MPI
@@ -46,32 +65,45 @@ void end_job_if_fatal(MPI_Errhandler handler, const std::string& sentence) {
 
 template <class Object>
 int raise_on(Object object, int code, int (*handler_of)(Object, MPI_Errhandler*), int (*call)(Object, int)) {
-  char sentence[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  PMPI_Error_string(code, sentence, &length);
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handler_of(object, &handler) == MPI_SUCCESS) {
-    end_job_if_fatal(handler, sentence);
+    end_job_if_fatal(handler, sentence_of(code));
     PMPI_Errhandler_free(&handler);
   }
   call(object, code);
   return code;
 }
 
-std::string sentence_of_death(int world_rank) {
-  return "ucft: rank " + std::to_string(world_rank) + " of MPI_COMM_WORLD has failed";
-}
-
 }  // namespace
 
+void prepare_errors() {
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
+  for (const char* sentence : {"ucft: a rank has failed", "ucft: a rank that could have sent has failed",
+                               "ucft: the communicator has been revoked"}) {
+    int error_class = 0;  // the next that is free: as mpi-ext.h has it
+    PMPI_Add_error_class(&error_class);
+    PMPI_Add_error_string(error_class, sentence);
+  }
+#endif
+}
+
 std::string sentence_of(int code) {
-  const std::lock_guard lock(mutex);
-  for (const auto& [sentence, known] : codes)
-    if (known == code) return sentence;
+  if (code == MPIX_ERR_REVOKED) return "ucft: the communicator has been revoked";
+  if (is_ulfms(code))
+    return last_failed < 0 ? "ucft: a rank has failed"
+                           : "ucft: rank " + std::to_string(last_failed) + " of MPI_COMM_WORLD has failed";
+  const std::lock_guard lock(mutex_of_codes);
+  for (const auto& [sentence, own] : codes)
+    if (own.code == code) return sentence;
   return {};
 }
 
 int raise_code(MPI_Comm comm, int code) {
+  if (world.on_failure == OnFailure::revoke && code == MPIX_ERR_PROC_FAILED)
+    if (const Communicator* const one = find_any(comm); one != nullptr) {
+      const Turn turn;
+      revoke(*one);
+    }
   return raise_on(comm, code, PMPI_Comm_get_errhandler, PMPI_Comm_call_errhandler);
 }
 int raise_on_window(MPI_Win window, int code) {
@@ -82,17 +114,25 @@ int raise_on_file(MPI_File file, int code) {
 }
 
 int death_code(int world_rank) {
+  if (world_rank == by_revocation) return MPIX_ERR_REVOKED;
   if (world.on_failure == OnFailure::end_unless_collective) end_by_failure(world_rank);
-  return code_of(sentence_of_death(world_rank));
+  last_failed = world_rank;
+  return MPIX_ERR_PROC_FAILED;
+}
+
+int pending_code(int world_rank) {
+  const int code = death_code(world_rank);
+  return code == MPIX_ERR_PROC_FAILED ? MPIX_ERR_PROC_FAILED_PENDING : code;
 }
 
 int raise_death(MPI_Comm comm, int world_rank) { return raise_code(comm, death_code(world_rank)); }
 
 int raise_failure_elsewhere(MPI_Comm comm) {
-  return raise_code(comm, code_of("ucft: MPI could not make the communicator on another rank"));
+  return raise_code(comm, code_of("ucft: MPI could not make the communicator on another rank", MPI_ERR_OTHER));
 }
 
 int error_code(MPI_Comm comm, ucft_status_t status, int root) {
+  if (status == UCFT_ERR_STATE && is_revoked(comm)) return MPIX_ERR_REVOKED;
   if (status == UCFT_ERR_ROOT_FAILED && root >= 0) {
     MPI_Group group = MPI_GROUP_NULL;
     int world_rank = root;
@@ -101,7 +141,7 @@ int error_code(MPI_Comm comm, ucft_status_t status, int root) {
     PMPI_Group_free(&group);
     return death_code(world_rank);
   }
-  return code_of(std::string("ucft: ") + ucft_status_name(status) + ": " + ucft_last_error());
+  return code_of(std::string("ucft: ") + ucft_status_name(status) + ": " + ucft_last_error(), class_of(status));
 }
 
 int raise_error(MPI_Comm comm, ucft_status_t status, int root) {
@@ -109,3 +149,27 @@ int raise_error(MPI_Comm comm, ucft_status_t status, int root) {
 }
 
 }  // namespace ucft::mpi
+
+using namespace ucft::mpi;
+
+extern "C" {
+
+int MPI_Error_class(int code, int* error_class) {
+  if (!is_ulfms(code)) {
+    const std::lock_guard lock(mutex_of_codes);
+    for (const auto& [sentence, own] : codes)
+      if (own.code == code) return *error_class = own.error_class, MPI_SUCCESS;
+    return PMPI_Error_class(code, error_class);
+  }
+  *error_class = code;
+  return MPI_SUCCESS;
+}
+
+int MPI_Error_string(int code, char* text, int* length) {
+  const std::string sentence = sentence_of(code);
+  if (sentence.empty()) return PMPI_Error_string(code, text, length);
+  *length = std::snprintf(text, MPI_MAX_ERROR_STRING, "%s", sentence.c_str());
+  return MPI_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,6 +1,6 @@
 // MPI errors of a communicator, for calls that can't be done any more. The communicator's error handler is called, and
-// if that returns, the call returns the code. All errors are of one class, which is added to MPI's. MPI_Error_string
-// names the rank, or has ucft's own sentence.
+// if that returns, the call returns the code. Codes are ULFM's classes (mpi-ext.h): MPI_Error_string names the rank
+// that this thread's last such error was about. Errors that have ucft's own sentence have a code each.
 #pragma once
 
 #include <string>
@@ -11,8 +11,12 @@ namespace ucft::mpi {
 
 // world_rank is dead, and the call needs it.
 int raise_death(MPI_Comm comm, int world_rank);
-// The code of that error, to be raised later.
+// The code of that error, to be raised later. world_rank: or by_revocation.
 int death_code(int world_rank);
+// The same of a receive from any source, which stays begun.
+int pending_code(int world_rank);
+// Once, right behind MPI_Init.
+void prepare_errors();
 int error_code(MPI_Comm comm, ucft_status_t status, int root);
 // Of a code of ours; empty: of another one. Any thread.
 std::string sentence_of(int code);

@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "mpi/revocation.hpp"
+
 namespace ucft::mpi {
 
 namespace {
@@ -91,12 +93,14 @@ int first_dead(const Needed& needed) {
 
 int dead_member(MPI_Comm comm) {
   if (nobody_is_dead() || comm == MPI_COMM_NULL) return -1;
-  return world.lost_by >= 0 ? world.lost_by : first_dead(members_of(comm).all);
+  if (world.lost_by >= 0) return world.lost_by;
+  return is_revoked(comm) ? by_revocation : first_dead(members_of(comm).all);
 }
 
 int dead_peer(MPI_Comm comm, int peer) {
   if (nobody_is_dead() || comm == MPI_COMM_NULL || peer == MPI_PROC_NULL) return -1;
-  return world.lost_by >= 0 ? world.lost_by : members_of(comm).failed(peer);
+  if (world.lost_by >= 0) return world.lost_by;
+  return is_revoked(comm) ? by_revocation : members_of(comm).failed(peer);
 }
 
 }  // namespace ucft::mpi

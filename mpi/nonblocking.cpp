@@ -10,7 +10,9 @@
 #include "mpi/datatypes.hpp"
 #include "mpi/errors.hpp"
 #include "mpi/peers.hpp"
+#include "mpi/members.hpp"
 #include "mpi/requests.hpp"
+#include "mpi/revocation.hpp"
 #include "mpi/running.hpp"
 
 namespace ucft::mpi {
@@ -25,7 +27,11 @@ struct Started {
   int error = MPI_SUCCESS;
   ucft_status_t posted = UCFT_OK;
   bool is_posted = false, has_ended = false;
-  bool is_wanted = true;  // by the program
+  bool is_wanted = true;          // by the program
+  bool is_on_control = false;     // a revocation does not end it
+  std::function<int()> deferred;  // the call itself, if it is one that blocks
+
+  bool is_revoked() const { return on->is_revoked && !is_on_control; }
 };
 
 namespace {
@@ -44,10 +50,17 @@ int fill_status(void*, MPI_Status* status) {
 int let_it_go(void*) { return MPI_SUCCESS; }
 int do_not_cancel(void*, int) { return MPI_SUCCESS; }
 
+// In UCFT_MPI_ON_FAILURE=raise, too.
+int code_of_end(const Started& one, ucft_status_t status) {
+  if (one.is_revoked()) return death_code(by_revocation);
+  if (status != UCFT_OK) return error_code(one.comm, status, one.collective.root);
+  const int dead = collectives_raise() && !one.is_on_control ? dead_member(one.comm) : -1;
+  return dead >= 0 ? death_code(dead) : MPI_SUCCESS;
+}
+
 // An end, with that status of ucft's.
 void end(Started& one, ucft_status_t status) {
-  const ucft_status_t last = one.collective.end(status);
-  if (last != UCFT_OK) one.error = error_code(one.comm, last, one.collective.root);
+  one.error = code_of_end(one, one.collective.end(status));
   one.has_ended = true;
   --going;
   if (one.request != MPI_REQUEST_NULL && world.lost_by < 0) PMPI_Grequest_complete(one.request);
@@ -73,13 +86,22 @@ void erase(const Started* one) {
   if (found != started.end()) started.erase(found);
 }
 
+std::vector<Started*> deferred_on(const Communicator* comm) {
+  const Turn turn;
+  std::vector<Started*> calls;
+  for (const auto& one : started)
+    if (one->on == comm) calls.push_back(one.get());
+  return calls;
+}
+
 }  // namespace
 
 void post_queued() {
   const Turn turn;
   std::vector<const Communicator*> full;
   for (const auto& one : started) {
-    if (one->is_posted || std::find(full.begin(), full.end(), one->on) != full.end()) continue;
+    if (one->is_posted || one->deferred || one->is_revoked()) continue;
+    if (std::find(full.begin(), full.end(), one->on) != full.end()) continue;
     post_one(*one);
     if (!one->is_posted) full.push_back(one->on);
   }
@@ -116,6 +138,50 @@ void let_go(Started* one) {
   if (one->has_ended) erase(one);
 }
 
+void end_queued_of(const Communicator& comm) {
+  for (const auto& one : started) {
+    if (one->on != &comm || one->is_posted || one->deferred || !one->is_revoked()) continue;
+    one->is_posted = true;
+    --queued;
+    --comm.queued;
+    end(*one, UCFT_ERR_STATE);
+  }
+}
+
+bool has_begun_on(const Communicator& comm) {
+  return std::any_of(started.begin(), started.end(),
+                     [&](const auto& one) { return one->on == &comm && !one->has_ended && !one->is_on_control; });
+}
+
+int begin_deferred(MPI_Comm on, const Communicator& comm, const std::function<int()>& call, MPI_Request* request) {
+  auto one = std::make_unique<Started>();
+  one->on = &comm;
+  one->comm = on;
+  one->is_on_control = true;
+  one->deferred = call;
+  const Turn turn;
+  if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
+      error != MPI_SUCCESS)
+    return error;
+  *request = one->request;
+  requests.add(*request, {.comm = on, .collective = one.get()});
+  started.push_back(std::move(one));
+  ++going;
+  return MPI_SUCCESS;
+}
+
+void make_deferred(std::vector<Started*> calls) {
+  std::erase_if(calls, [](const Started* one) { return !one->deferred || one->has_ended; });
+  std::sort(calls.begin(), calls.end(), [](const Started* a, const Started* b) { return a->on->id < b->on->id; });
+  for (Started* one : calls) {
+    one->error = one->deferred();
+    const Turn turn;
+    one->has_ended = true;
+    --going;
+    if (world.lost_by < 0) PMPI_Grequest_complete(one->request);
+  }
+}
+
 void end_all_of(const Communicator& comm) {
   const auto is_going = [&] {
     const Turn turn;
@@ -123,8 +189,11 @@ void end_all_of(const Communicator& comm) {
                        [&](const auto& one) { return one->on == &comm && !one->has_ended; });
   };
   while (is_going()) {
-    drive();
+    look_for_deaths();
     let_mpi_go_on();
+    leave_revoked();
+    make_deferred(deferred_on(&comm));
+    drive();
   }
   const Turn turn;
   for (const auto& one : started)
@@ -143,13 +212,19 @@ int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* re
     count(function, dead_member(on) >= 0 ? Outcome::dead : outcome);
     return begin_by_mpi(on, request, pmpi);
   }
-  count(function, outcome);
+  return begin_here(function, on, *comm, call, false, request);
+}
+
+int begin_here(Function function, MPI_Comm on, const Communicator& comm, const Call& call, bool is_on_control,
+               MPI_Request* request) {
+  count(function, Outcome::taken_over);
   auto one = std::make_unique<Started>();
-  one->on = comm;
+  one->on = &comm;
   one->comm = on;
+  one->is_on_control = is_on_control;
   one->is_wanted = world.lost_by < 0;  // else it has no request, and goes for the others' sake
   const Turn turn;
-  if (const ucft_status_t status = call.make(*comm, one->collective); status != UCFT_OK)
+  if (const ucft_status_t status = call.make(comm, one->collective); status != UCFT_OK)
     return raise_status(on, status, one->collective.root);
   if (one->is_wanted)
     if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
@@ -160,7 +235,7 @@ int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* re
   Started& begun = *started.emplace_back(std::move(one));
   ++going;
   ++queued;
-  ++comm->queued;
+  ++comm.queued;
   if (begun.is_wanted) {
     *request = begun.request;
     requests.add(begun.request, {.comm = on, .collective = &begun});

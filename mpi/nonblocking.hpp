@@ -3,6 +3,9 @@
 // Where ucft's window is full a call is queued, and posted in its turn.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "mpi/communicators.hpp"
 #include "mpi/world.hpp"
 
@@ -20,5 +23,14 @@ MPI_Comm communicator_of(const Started& started);
 void let_go(Started* started);
 // MPI frees the communicator: they end before that.
 void end_all_of(const Communicator& comm);
+// It has been revoked: those that are queued end as errors. In a Turn.
+void end_queued_of(const Communicator& comm);
+// Whether one of comm's is begun and has not ended. In a Turn.
+bool has_begun_on(const Communicator& comm);
+
+// A call that blocks, as a request: it is made where the program waits or tests for it the first time. Of several the
+// one on the communicator with the lowest number comes first.
+int begin_deferred(MPI_Comm on, const Communicator& comm, const std::function<int()>& call, MPI_Request* request);
+void make_deferred(std::vector<Started*> calls);
 
 }  // namespace ucft::mpi

@@ -5,6 +5,7 @@
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
 #include "mpi/peers.hpp"
+#include "mpi/running.hpp"
 #include "mpi/watch.hpp"
 
 using namespace ucft::mpi;
@@ -31,10 +32,12 @@ int with_another_side(const char* function, MPI_Comm comm, Pmpi pmpi) {
 // one, or an error.
 template <class Pmpi>
 int made(const char* function, MPI_Comm comm, MPI_Comm* created, Pmpi pmpi) {
-  if (find_communicator(comm) == nullptr || created == nullptr) return run_watched(function, comm, pmpi);
+  const Communicator* const parent = find_communicator(comm);
+  if (parent == nullptr || created == nullptr) return run_watched(function, comm, pmpi);
+  const Busy busy(*parent);
   if (const int error = meet_all(comm); error != MPI_SUCCESS) return error;
   Creation mine = Creation::made;
-  const int error = run_watched(function, comm, pmpi, [&](int) {
+  const int error = run_watched(function, members_of(comm).all, pmpi, [&](int) {
     mine = Creation::lost;
     return MPI_SUCCESS;
   });

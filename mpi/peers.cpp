@@ -6,34 +6,53 @@
 #include "mpi/members.hpp"
 #include "mpi/report.hpp"
 #include "mpi/requests.hpp"
+#include "mpi/revocation.hpp"
 
 namespace ucft::mpi {
 
 namespace {
 
-// World ranks of a communicator's deaths that waits for MPI_ANY_SOURCE have named. It hangs on the communicator.
-int named_key = MPI_KEYVAL_INVALID;
+// World ranks of a communicator whose failures are acknowledged. It hangs on the communicator.
+struct Acknowledged {
+  std::vector<bool> by_program;  // by ULFM's calls
+  std::vector<bool> named;       // by waits for MPI_ANY_SOURCE
+};
+int acknowledged_key = MPI_KEYVAL_INVALID;
 
-int forget_named(MPI_Comm, int, void* attribute, void*) {
-  delete static_cast<std::vector<bool>*>(attribute);
+int forget_acknowledged(MPI_Comm, int, void* attribute, void*) {
+  delete static_cast<Acknowledged*>(attribute);
   return MPI_SUCCESS;
 }
 
-std::vector<bool>* named_on(MPI_Comm comm) {
+// In a Turn.
+Acknowledged& all_acknowledged_on(MPI_Comm comm) {
+  if (acknowledged_key == MPI_KEYVAL_INVALID)
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_acknowledged, &acknowledged_key, nullptr);
   void* attribute = nullptr;
   int found = 0;
-  if (named_key != MPI_KEYVAL_INVALID) PMPI_Comm_get_attr(comm, named_key, &attribute, &found);
-  return found != 0 ? static_cast<std::vector<bool>*>(attribute) : nullptr;
+  PMPI_Comm_get_attr(comm, acknowledged_key, &attribute, &found);
+  if (found != 0) return *static_cast<Acknowledged*>(attribute);
+  const std::vector<bool> none(static_cast<std::size_t>(world.size));
+  auto* const made = new Acknowledged{none, none};
+  PMPI_Comm_set_attr(comm, acknowledged_key, made);
+  return *made;
 }
 
 }  // namespace
+
+const std::vector<bool>& acknowledged_on(MPI_Comm comm) { return all_acknowledged_on(comm).by_program; }
+
+void acknowledge(MPI_Comm comm, int world_rank) {
+  all_acknowledged_on(comm).by_program[static_cast<std::size_t>(world_rank)] = true;
+}
 
 int failed_peer(MPI_Comm comm, int peer) {
   if (peer == every_member) return dead_member(comm);
   if (peer != MPI_ANY_SOURCE || nobody_is_dead() || comm == MPI_COMM_NULL) return dead_peer(comm, peer);
   if (world.lost_by >= 0) return world.lost_by;
+  if (is_revoked(comm)) return by_revocation;
   const Turn turn;
-  const std::vector<bool>* named = named_on(comm);
+  const Acknowledged& acknowledged = all_acknowledged_on(comm);
   bool others_live = false;
   int failed = -1, unnamed = -1;
   for (const int rank : members_of(comm).peers) {
@@ -43,26 +62,22 @@ int failed_peer(MPI_Comm comm, int peer) {
       continue;
     }
     failed = rank;
-    if (unnamed < 0 && (named == nullptr || !(*named)[static_cast<std::size_t>(rank)])) unnamed = rank;
+    const auto at = static_cast<std::size_t>(rank);
+    if (unnamed < 0 && !acknowledged.by_program[at] && !acknowledged.named[at]) unnamed = rank;
   }
   return unnamed >= 0 || others_live ? unnamed : failed;
 }
 
-int name_failed_peer(MPI_Comm comm, int peer, int world_rank) {
+int name_failed_peer(MPI_Comm comm, int peer, int world_rank, bool stays_begun) {
   count(Function::point_to_point, Outcome::dead);
-  if (peer == MPI_ANY_SOURCE && world.lost_by < 0) {
+  if (world_rank == by_revocation) return death_code(by_revocation);
+  if (peer == MPI_ANY_SOURCE && world.lost_by < 0 && !collectives_raise()) {
     const Turn turn;
-    if (named_key == MPI_KEYVAL_INVALID)
-      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_named, &named_key, nullptr);
-    std::vector<bool>* named = named_on(comm);
-    if (named == nullptr) {
-      named = new std::vector<bool>(static_cast<std::size_t>(world.size));
-      PMPI_Comm_set_attr(comm, named_key, named);
-    }
-    (*named)[static_cast<std::size_t>(world_rank)] = true;
+    all_acknowledged_on(comm).named[static_cast<std::size_t>(world_rank)] = true;
   }
   const int cause = failure_of(world_rank);
-  return death_code(cause >= 0 ? cause : world_rank);
+  const int failed = cause >= 0 ? cause : world_rank;
+  return stays_begun ? pending_code(failed) : death_code(failed);
 }
 
 int begin_by_mpi(MPI_Comm comm, MPI_Request* request, const std::function<int()>& pmpi) {

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "mpi/nonblocking.hpp"
+#include "mpi/revocation.hpp"
 #include "mpi/world.hpp"
 
 namespace ucft::mpi {
@@ -13,11 +15,17 @@ namespace ucft::mpi {
 // Turns of a loop that waits for MPI. It looks for news every so many.
 constexpr int turns_per_look = 1024;
 
-// Rank in MPI_COMM_WORLD whose failure is an error of a wait for that peer of comm; -1: none. Of MPI_ANY_SOURCE: the
-// first of comm whose failure no such wait on comm has named; or one of them, where no other rank of comm can send.
+// Rank in MPI_COMM_WORLD whose failure is an error of a wait for that peer of comm; -1: none; or by_revocation. Of
+// MPI_ANY_SOURCE: the first of comm whose failure is not acknowledged; or one of them, where no other rank of comm can
+// send.
 int failed_peer(MPI_Comm comm, int peer);
-// That error, to be raised. A wait for MPI_ANY_SOURCE has named that death on comm then.
-int name_failed_peer(MPI_Comm comm, int peer, int world_rank);
+// That error, to be raised. stays_begun: the receive does. A wait for MPI_ANY_SOURCE has acknowledged that failure on
+// comm then. Exception: UCFT_MPI_ON_FAILURE=raise.
+int name_failed_peer(MPI_Comm comm, int peer, int world_rank, bool stays_begun = false);
+
+// Ranks of MPI_COMM_WORLD whose failures are acknowledged on that communicator, by rank.
+const std::vector<bool>& acknowledged_on(MPI_Comm comm);
+void acknowledge(MPI_Comm comm, int world_rank);
 
 // The turns that MPI still gets for messages that a dead rank has sent. They take a time: data may be on their way from
 // another host.
@@ -50,6 +58,7 @@ bool wait_unless(const char* function, Done done, HasFailed has_failed) {
     if (!inside) inside.emplace(function);
     if (last.are_over()) return false;
     look_for_deaths();
+    leave_revoked();
     last.begin_if(has_failed());
   }
 }

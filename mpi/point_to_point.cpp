@@ -11,6 +11,7 @@
 #include "mpi/peers.hpp"
 #include "mpi/report.hpp"
 #include "mpi/requests.hpp"
+#include "mpi/revocation.hpp"
 #include "mpi/world.hpp"
 
 using namespace ucft::mpi;
@@ -18,6 +19,12 @@ using namespace ucft::mpi;
 namespace {
 
 int refuse(MPI_Comm comm, int peer, int dead) { return raise_code(comm, name_failed_peer(comm, peer, dead)); }
+
+// For any peer: the rank by which MPI is lost, or by_revocation; else -1.
+int unusable(MPI_Comm comm) {
+  if (nobody_is_dead()) return -1;
+  return world.lost_by >= 0 ? world.lost_by : is_revoked(comm) ? by_revocation : -1;
+}
 
 bool is_watched(int peer) { return world.on && (peer >= 0 || peer == MPI_ANY_SOURCE); }
 
@@ -32,14 +39,14 @@ int wait_for_peer(const char* function, MPI_Comm comm, int peer, Done done) {
 // done leaves MPI's error in `error`, which is the result if it is over.
 template <class Done>
 int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& error, Done done) {
-  const int failed = world.lost_by >= 0 ? world.lost_by : wait_for_peer(function, comm, peer, done);
+  const int why = unusable(comm), failed = why >= 0 ? why : wait_for_peer(function, comm, peer, done);
   return failed >= 0 ? refuse(comm, peer, failed) : error;
 }
 
 // A blocking call, as start (its nonblocking form) and a wait for that.
 template <class Start>
 int blocking(const char* function, MPI_Comm comm, int peer, bool receives, MPI_Status* status, Start start) {
-  if (world.lost_by >= 0) return refuse(comm, peer, world.lost_by);
+  if (const int why = unusable(comm); why >= 0) return refuse(comm, peer, why);
   MPI_Request request = MPI_REQUEST_NULL;
   int error = start(&request);
   if (error != MPI_SUCCESS) return error;
@@ -157,7 +164,7 @@ int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_
 }
 // Of a dead rank, too: it may have sent it.
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
-  if (world.lost_by >= 0) return refuse(comm, peer, world.lost_by);
+  if (const int why = unusable(comm); why >= 0) return refuse(comm, peer, why);
   const int error = PMPI_Irecv(buffer, count, type, peer, tag, comm, request);
   return noted(error, request, {.comm = comm, .peer = peer, .receives = true});
 }
@@ -231,10 +238,12 @@ int MPI_Mprobe(int peer, int tag, MPI_Comm comm, MPI_Message* message, MPI_Statu
   });
 }
 int MPI_Iprobe(int peer, int tag, MPI_Comm comm, int* found, MPI_Status* status) {
+  if (const int why = unusable(comm); why >= 0) return refuse(comm, peer, why);
   const int error = PMPI_Iprobe(peer, tag, comm, found, status);
   return error != MPI_SUCCESS || *found != 0 ? error : nothing_found(comm, peer);
 }
 int MPI_Improbe(int peer, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status) {
+  if (const int why = unusable(comm); why >= 0) return refuse(comm, peer, why);
   const int error = PMPI_Improbe(peer, tag, comm, found, message, status);
   return error != MPI_SUCCESS || *found != 0 ? error : nothing_found(comm, peer);
 }

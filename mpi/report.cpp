@@ -11,10 +11,11 @@ Counters counters;
 namespace {
 
 constexpr const char* function_names[] = {
-    "MPI_Allreduce",  "MPI_Reduce",    "MPI_Bcast",     "MPI_Barrier",        "MPI_Allgather",
-    "MPI_Allgatherv", "MPI_Gather",    "MPI_Gatherv",   "MPI_Scatter",        "MPI_Scatterv",
-    "MPI_Alltoall",   "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
-    "MPI_Scan",       "MPI_Exscan",    "MPI_Comm_dup",  "MPI_Comm_split",     "point-to-point"};
+    "MPI_Allreduce",    "MPI_Reduce",    "MPI_Bcast",     "MPI_Barrier",        "MPI_Allgather",
+    "MPI_Allgatherv",   "MPI_Gather",    "MPI_Gatherv",   "MPI_Scatter",        "MPI_Scatterv",
+    "MPI_Alltoall",     "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
+    "MPI_Scan",         "MPI_Exscan",    "MPI_Comm_dup",  "MPI_Comm_split",     "MPIX_Comm_agree",
+    "MPIX_Comm_shrink", "point-to-point"};
 static_assert(std::size(function_names) == static_cast<int>(Function::end));
 
 constexpr const char* outcome_names[] = {"taken over", "communicator",           "datatype", "operator", "length",

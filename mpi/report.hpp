@@ -27,6 +27,8 @@ enum class Function {
   exscan,
   comm_dup,
   comm_split,
+  comm_agree,
+  comm_shrink,
   point_to_point,
   end
 };

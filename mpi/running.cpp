@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
+
+#include "mpi/revocation.hpp"
 
 namespace ucft::mpi {
 
@@ -31,20 +34,27 @@ void end_turns_of_mpi() {
   PMPI_Request_free(&never);
 }
 
-ucft_status_t go_on(const Communicator* comm, ucft_request_h request, ucft_status_t status) {
+ucft_status_t go_on(const Communicator* comm, ucft_request_h request, ucft_status_t status, Waiting waiting) {
+  std::optional<Busy> busy;
+  if (comm != nullptr) busy.emplace(*comm);
+  const auto is_over = [&] { return comm != nullptr && comm->is_revoked; };
   while (status == UCFT_ERR_BUSY) {
     look_for_deaths();
     let_mpi_go_on();
-    status = post(comm, request);
+    leave_revoked();
+    if (is_over()) return UCFT_ERR_STATE;
+    status = post(comm, request, waiting.slice_us);
   }
+  std::uint64_t slice_us = waiting.slice_us;
   int quick_looks = world.threaded ? 256 : 0;
-  std::uint64_t slice_us = shortest_us;
   while (status == UCFT_INPROGRESS || status == UCFT_ERR_TIMED_OUT) {
     const bool is_quick = quick_looks > 0;
     if (is_quick) {
       --quick_looks;
     } else {
+      look_for_deaths();
       let_mpi_go_on();
+      leave_revoked();
       slice_us = std::min(2 * slice_us, longest_us);
     }
     const Turn turn;
@@ -52,7 +62,7 @@ ucft_status_t go_on(const Communicator* comm, ucft_request_h request, ucft_statu
     const bool others_wait = world.waiting.load(std::memory_order_relaxed) > 0;
     status = is_quick || others_wait ? ucft_test(request) : ucft_wait(request, slice_us);
   }
-  return status;
+  return !waiting.is_bound && is_over() ? UCFT_ERR_STATE : status;
 }
 
 }  // namespace ucft::mpi

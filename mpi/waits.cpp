@@ -39,8 +39,10 @@ class Waited {
   int fail(int world_rank, MPI_Status* status) {
     const Watched& watched = entry_.watched;
     comm_ = watched.comm;
-    if (watched.peer == every_member) lose_mpi(world_rank);
-    if (watched.peer == MPI_ANY_SOURCE) return name_failed_peer(watched.comm, watched.peer, world_rank);
+    const bool is_revoked = world_rank == by_revocation;
+    if (watched.peer == every_member && !is_revoked) lose_mpi(world_rank);
+    if (watched.peer == MPI_ANY_SOURCE && !is_revoked)
+      return name_failed_peer(watched.comm, watched.peer, world_rank, true);
     if (!abandon(*request_, watched.receives, status)) return settle();
     if (!watched.is_persistent) {
       requests.remove(entry_);
@@ -49,6 +51,7 @@ class Waited {
     return name_failed_peer(watched.comm, watched.peer, world_rank);
   }
   bool is_known() const { return *request_ != MPI_REQUEST_NULL && entry_.number != 0; }
+  Started* collective() const { return is_known() ? entry_.watched.collective : nullptr; }
   MPI_Comm of() const { return is_known() ? entry_.watched.comm : MPI_COMM_WORLD; }
   // The communicator whose error handler gets its error.
   MPI_Comm comm() const { return comm_; }
@@ -79,7 +82,12 @@ class Batch {
  public:
   Batch(int count, MPI_Request* all) : all_(all) {
     each_.reserve(static_cast<std::size_t>(std::max(count, 0)));
-    for (int i = 0; i < count; ++i) each_.emplace_back(all + i);
+    std::vector<Started*> collectives;
+    for (int i = 0; i < count; ++i) {
+      each_.emplace_back(all + i);
+      if (Started* const one = each_.back().collective(); one != nullptr) collectives.push_back(one);
+    }
+    if (!collectives.empty()) make_deferred(std::move(collectives));
   }
 
   int size() const { return static_cast<int>(each_.size()); }
@@ -372,8 +380,11 @@ int MPI_Start(MPI_Request* request) {
   if (is_mpis(request)) return PMPI_Start(request);
   const Requests::Entry entry = requests.find(*request);
   const Watched& watched = entry.watched;
-  if (entry.number != 0 && watched.peer != MPI_ANY_SOURCE)
-    if (const int failed = failed_peer(watched.comm, watched.peer); failed >= 0)
+  if (entry.number != 0)
+    if (const int failed = watched.peer != MPI_ANY_SOURCE ? failed_peer(watched.comm, watched.peer)
+                           : is_revoked(watched.comm)     ? by_revocation
+                                                          : -1;
+        failed >= 0)
       return raise_code(watched.comm, name_failed_peer(watched.comm, watched.peer, failed));
   return PMPI_Start(request);
 }

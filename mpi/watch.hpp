@@ -54,7 +54,7 @@ int run_watched(const char* function, Needed needed, const Pmpi& pmpi, const Rai
 template <class Pmpi, class Raise>
 int run_watched(const char* function, MPI_Comm comm, const Pmpi& pmpi, const Raise& raise) {
   if (!world.on || comm == MPI_COMM_NULL) return pmpi();
-  if (world.lost_by >= 0) return raise(world.lost_by);
+  if (const int dead = dead_member(comm); dead >= 0) return raise(dead);
   return run_watched(function, members_of(comm).all, pmpi, raise);
 }
 template <class Pmpi>

@@ -1,14 +1,18 @@
 #include "mpi/world.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "mpi/communicators.hpp"
 #include "mpi/creation.hpp"
+#include "mpi/errors.hpp"
+#include "mpi/revocation.hpp"
 #include "mpi/running.hpp"
 #include "mpi/watch.hpp"
 
@@ -47,7 +51,7 @@ ucft_status_t free_allgather(void* request) {
 
 void on_death(const ucft_failure_t* failure, void*) {
   world.dead[static_cast<std::size_t>(failure->rank)].store(true, std::memory_order_relaxed);
-  world.deaths.fetch_add(1, std::memory_order_release);
+  note_failure(failure->rank);
   if (world.on_failure == OnFailure::end) end_by_failure(failure->rank);
 }
 
@@ -57,9 +61,11 @@ std::string read_on_failure() {
   const std::string what = value == nullptr ? "continue" : value;
   world.on_failure = what == "end"                     ? OnFailure::end
                      : what == "end-unless-collective" ? OnFailure::end_unless_collective
+                     : what == "raise"                 ? OnFailure::raise
+                     : what == "revoke"                ? OnFailure::revoke
                                                        : OnFailure::go_on;
   if (world.on_failure != OnFailure::go_on || what == "continue") return {};
-  return "UCFT_MPI_ON_FAILURE=" + what + ": expected continue, end or end-unless-collective";
+  return "UCFT_MPI_ON_FAILURE=" + what + ": expected continue, end, end-unless-collective, raise or revoke";
 }
 
 // Empty: the context is there.
@@ -100,58 +106,21 @@ int agree_on_least(int mine, const std::string& why) {
   return least;
 }
 
-// ---- ranks that have lost MPI ---------------------------------------------------------------------------------------
-// Each tells all others, by a message of ucft's. It is listened for once there is a death.
-
-constexpr std::int32_t tag_of_loss = 0;
-ucft_request_h news = UCFT_REQUEST_NULL;
-std::int32_t news_by = -1;
-std::vector<ucft_request_h> told;
-
-// In the turn of this thread.
-void listen() {
-  if (nobody_is_dead() || of_world.handle == UCFT_COMM_NULL) return;
-  if (news == UCFT_REQUEST_NULL) {
-    if (ucft_recv_init(of_world.handle, &news_by, 1, UCFT_INT32, UCFT_ANY_SOURCE, tag_of_loss, &news) == UCFT_OK)
-      ucft_post(news);
-    return;
-  }
-  const ucft_status_t status = ucft_test(news);
-  if (status == UCFT_INPROGRESS) return;
-  ucft_received_t from = UCFT_RECEIVED_INIT;
-  if (status == UCFT_OK && ucft_request_received(news, &from) == UCFT_OK && from.source >= 0) {
-    world.lost[static_cast<std::size_t>(from.source)].store(news_by, std::memory_order_relaxed);
-    world.deaths.fetch_add(1, std::memory_order_release);
-  }
-  ucft_post(news);  // also behind the death of one that could have sent
-}
-
-// A posted request keeps a context from leaving its job.
-void end_news() {
-  if (news != UCFT_REQUEST_NULL) ucft_request_free(news);
-  news = UCFT_REQUEST_NULL;
-  for (ucft_request_h each : told) {
-    ucft_wait(each, 100'000);  // in us; it is short, and goes at once
-    ucft_request_free(each);
-  }
-  told.clear();
-}
-
 }  // namespace
 
 void lose_mpi(int by) {
-  static std::int32_t said = -1;  // it outlives the sends
   if (world.lost_by >= 0) return;
-  world.lost_by = said = by;
+  world.lost_by = by;
   const Turn turn;
-  if (of_world.handle == UCFT_COMM_NULL) return;
-  for (int rank = 0; rank < world.size; ++rank) {
-    ucft_request_h request = UCFT_REQUEST_NULL;
-    if (rank == world.rank || world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed)) continue;
-    if (ucft_send_init(of_world.handle, &said, 1, UCFT_INT32, rank, tag_of_loss, &request) != UCFT_OK) continue;
-    ucft_post(request);
-    told.push_back(request);
+  say_lost(by);
+}
+
+void note_failure(int rank) {
+  {
+    const std::lock_guard lock(world.order_mutex);
+    if (std::find(world.order.begin(), world.order.end(), rank) == world.order.end()) world.order.push_back(rank);
   }
+  world.deaths.fetch_add(1, std::memory_order_release);
 }
 
 bool is_switched_off() {
@@ -175,6 +144,11 @@ void start_world() {
     PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
     prepare_creation();
     world.on = Inside::speaks = true;
+    prepare_errors();
+    std::vector<int> all(static_cast<std::size_t>(world.size));
+    std::iota(all.begin(), all.end(), 0);
+    const Turn turn;
+    register_for_words(of_world, all);
     if (world.on_failure == OnFailure::end) watch_always();
     return;
   }
@@ -193,7 +167,7 @@ void close_world() {
 
 void leave_world() {
   const Turn turn;
-  end_news();
+  end_words();
   ucft_context_destroy(world.context);
 }
 
@@ -202,7 +176,7 @@ void look_for_deaths() {
   if (locks && !world.mutex.try_lock()) return;  // the thread that has it lets the news in
   ucft_progress(world.context);
   if (queued.load(std::memory_order_relaxed) > 0) post_queued();
-  listen();
+  exchange_words();
   if (locks) world.mutex.unlock();
 }
 

@@ -19,13 +19,20 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "ucft/ucft.h"
 
 namespace ucft::mpi {
 
 // UCFT_MPI_ON_FAILURE.
-enum class OnFailure { go_on, end, end_unless_collective };
+enum class OnFailure {
+  go_on,
+  end,
+  end_unless_collective,
+  raise,  // a collective that a dead rank has no part in is an error, as ULFM has it
+  revoke  // the same, and an error that a rank has failed revokes its communicator
+};
 
 struct World {
   bool on = false;                     // the calls are taken over; else every one of them is MPI's
@@ -34,15 +41,18 @@ struct World {
   int rank = 0, size = 0;
   OnFailure on_failure = OnFailure::go_on;
   ucft_context_h context = UCFT_CONTEXT_NULL;
-  std::atomic<int> deaths{0};                 // that this rank knows of, and losses
+  std::atomic<int> deaths{0};                 // that this rank knows of, losses, and revocations
   std::unique_ptr<std::atomic<bool>[]> dead;  // by rank
   std::unique_ptr<std::atomic<int>[]> lost;   // by rank: by whose death it has lost MPI, or -1
-  std::recursive_mutex mutex;                 // MPI may free a communicator inside a call of ours
-  std::atomic<int> waiting{0};                // for the mutex
+  std::mutex order_mutex;
+  std::vector<int> order;       // guarded: ranks that have failed (failure_of), as this rank has learned of them
+  std::recursive_mutex mutex;   // MPI may free a communicator inside a call of ours
+  std::atomic<int> waiting{0};  // for the mutex
   MPI_Group group = MPI_GROUP_NULL;
   int lost_by = -1;  // MPI can't be used any more in this process, since that rank has died (creation.hpp)
 };
 extern World world;
+inline bool collectives_raise() { return world.on_failure >= OnFailure::raise; }
 
 // UCFT_MPI=n.
 bool is_switched_off();
@@ -102,6 +112,12 @@ void look_for_deaths();
 // MPI can't be used any more in this process, since that rank has died. The others are told: messages of this rank will
 // not come, though ucft goes on with it.
 void lose_mpi(int by);
+
+// Of another rank: it has died, or has lost MPI. Any thread.
+void note_failure(int rank);
+
+// In place of a rank that has failed: the communicator has been revoked.
+constexpr int by_revocation = 1 << 30;
 
 // Rank of MPI_COMM_WORLD whose death keeps that one from using MPI: its own, or that by which it has lost MPI. -1:
 // none is known.

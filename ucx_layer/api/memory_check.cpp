@@ -38,19 +38,21 @@ bool is_known(std::uintptr_t begin, std::uintptr_t end, bool write) {
   return false;
 }
 
-// One byte of our own memory, by the kernel: EFAULT instead of a signal. Where this call is forbidden nothing is said.
-bool try_byte(std::uintptr_t address, bool write) {
-  char byte = 0;
-  const iovec local{&byte, 1}, remote{reinterpret_cast<void*>(address), 1};
-  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != 1) return errno != EFAULT;
-  if (!write) return true;
-  return process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == 1 || errno != EFAULT;
+// Two bytes of our own memory, by the kernel: EFAULT, or one byte less, instead of a signal. Where this call is
+// forbidden nothing is said. (In a fork it may be the parent's memory, which has the same ranges.)
+bool try_bytes(std::uintptr_t first, std::uintptr_t last, bool write) {
+  static const pid_t self = getpid();
+  char bytes[2] = {};
+  const iovec local{bytes, 2}, remote[]{{reinterpret_cast<void*>(first), 1}, {reinterpret_cast<void*>(last), 1}};
+  const auto has_failed = [](ssize_t done) { return done >= 0 ? done < 2 : errno == EFAULT; };
+  if (has_failed(process_vm_readv(self, &local, 1, remote, 2, 0))) return false;
+  return !write || !has_failed(process_vm_writev(self, &local, 1, remote, 2, 0));
 }
 
 bool check(const void* memory, std::size_t bytes, bool write) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
   if (is_known(begin, end, write)) return true;
-  if (end < begin || !try_byte(begin, write) || !try_byte(end - 1, write)) return false;
+  if (end < begin || !try_bytes(begin, end - 1, write)) return false;
   known.ranges[known.next++ % known.ranges.size()] = {begin, end, write};
   return true;
 }
