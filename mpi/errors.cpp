@@ -21,6 +21,7 @@ struct Own {
 std::mutex mutex_of_codes;
 std::map<std::string, Own> codes;   // by sentence; guarded
 thread_local int last_failed = -1;  // that an error of this thread has named
+thread_local bool is_silent = false;
 
 // MPI's code for this sentence, a new one if it has not been said before. Any thread.
 int code_of(std::string sentence, int error_class) {
@@ -65,6 +66,7 @@ void end_job_if_fatal(MPI_Errhandler handler, const std::string& sentence) {
 
 template <class Object>
 int raise_on(Object object, int code, int (*handler_of)(Object, MPI_Errhandler*), int (*call)(Object, int)) {
+  if (is_silent) return code;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handler_of(object, &handler) == MPI_SUCCESS) {
     end_job_if_fatal(handler, sentence_of(code));
@@ -75,6 +77,9 @@ int raise_on(Object object, int code, int (*handler_of)(Object, MPI_Errhandler*)
 }
 
 }  // namespace
+
+Silence::Silence() { is_silent = true; }
+Silence::~Silence() { is_silent = false; }
 
 void prepare_errors() {
 #if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5

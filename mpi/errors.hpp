@@ -18,6 +18,14 @@ int pending_code(int world_rank);
 // Once, right behind MPI_Init.
 void prepare_errors();
 int error_code(MPI_Comm comm, ucft_status_t status, int root);
+// While it lives errors of this thread call no handler: they are raised later.
+class Silence {
+ public:
+  Silence();
+  ~Silence();
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+};
 // Of a code of ours; empty: of another one. Any thread.
 std::string sentence_of(int code);
 // Returns it.

@@ -174,7 +174,10 @@ void make_deferred(std::vector<Started*> calls) {
   std::erase_if(calls, [](const Started* one) { return !one->deferred || one->has_ended; });
   std::sort(calls.begin(), calls.end(), [](const Started* a, const Started* b) { return a->on->id < b->on->id; });
   for (Started* one : calls) {
-    one->error = one->deferred();
+    {
+      const Silence silence;
+      one->error = one->deferred();
+    }
     const Turn turn;
     one->has_ended = true;
     --going;
