@@ -25,6 +25,7 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
   Prepared& last = comm.prepared[kind];
   if (!last.is_of(call)) {
     const Turn turn;
+    if (comm.is_revoked) return UCFT_ERR_STATE;
     if (last.request != UCFT_REQUEST_NULL) ucft_request_free(last.request);
     last = call;
     if (const ucft_status_t status = init(&last.request); status != UCFT_OK) {
@@ -142,7 +143,7 @@ ucft_status_t run_once(const Communicator* comm, Collective& collective, Make ma
   ucft_status_t status = UCFT_OK;
   {
     const Turn turn;
-    status = make(collective);
+    status = comm != nullptr && comm->is_revoked ? UCFT_ERR_STATE : make(collective);
   }
   if (status != UCFT_OK) return status;
   return collective.end(complete(comm, collective.request, {.slice_us = comm == nullptr ? 1 : shortest_us}));

@@ -17,7 +17,7 @@
 namespace ucft::mpi {
 
 Communicator of_world;
-const Communicator* found_world = &of_world;
+std::atomic<const Communicator*> found_world = &of_world;
 
 namespace {
 
@@ -37,10 +37,10 @@ thread_local Last last __attribute__((tls_model("initial-exec"))) = {MPI_COMM_NU
 int on_free(MPI_Comm, int, void* attribute, void*) {
   changes.fetch_add(1, std::memory_order_release);
   auto* communicator = static_cast<Communicator*>(attribute);
+  if (world.on) end_all_of(*communicator);
+  unregister(*communicator);
   if (world.on) {
-    end_all_of(*communicator);
     const Turn turn;
-    unregister(*communicator);
     if (communicator->handle != UCFT_COMM_NULL) ucft_comm_destroy(communicator->handle);
     ucft_comm_destroy(communicator->control);
   }
@@ -124,6 +124,7 @@ struct Agreed {
   std::vector<int> ranks;  // in parent, in the order of the part
   Creation end = Creation::made;
   int tag = 0;
+  int left = 0;  // the greatest of their attempts_left
 };
 
 // Another one for each communicator that this process has a part in.
@@ -157,15 +158,14 @@ ucft_status_t agree_on_members(MPI_Comm comm, const Communicator& parent, Creati
     ucft_comm_size(part.control, &copied);
     if (copied == size && result.contributors == static_cast<std::uint32_t>(size)) {
       agreed.ranks.clear();
-      int left = 0;
       for (const Introduction& each : all) {
         agreed.ranks.push_back(each.rank);
         agreed.end = std::max(agreed.end, static_cast<Creation>(each.end));
-        left = std::max(left, each.left);
+        agreed.left = std::max(agreed.left, each.left);
       }
       const int first = members_of(comm).world_rank_of(all.front().rank);
       part.id = std::int64_t{all.front().serial} << 32 | first;
-      agreed.tag = tag_of(all.front().serial, first, left);
+      agreed.tag = tag_of(all.front().serial, first, agreed.left);
       return UCFT_OK;
     }
     std::swap(part.handle, part.control);  // the copy is of the survivors
@@ -177,7 +177,7 @@ ucft_status_t agree_on_members(MPI_Comm comm, const Communicator& parent, Creati
 // Some rank of the world that is dead: for an error that is about no rank in particular.
 int some_death() {
   for (int rank = 0; rank < world.size; ++rank)
-    if (world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed)) return rank;
+    if (failure_of(rank) >= 0) return rank;
   return world.rank;
 }
 
@@ -200,6 +200,7 @@ int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t s
     }
     members.ranks = agreed.ranks;
     members.tag = agreed.tag;
+    members.left = agreed.left;
     MPI_Comm made = MPI_COMM_NULL;
     int error = MPI_SUCCESS;
     const Creation mine = make(members, &made, error);
@@ -242,11 +243,13 @@ ucft_status_t split_here(ucft_comm_h parent, int colour, int key, Part& part) {
 
 int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Comm* created) {
   count(Function::comm_split, Outcome::taken_over);
-  const Busy busy(parent);
-  if (const int error = meet_all(comm, false); error != MPI_SUCCESS) return error;
-  Part part;
-  const ucft_status_t status = split_here(parent.handle, colour, key, part);
-  return make_communicator(comm, parent, status, part, created, create_group);
+  return raise_behind(comm, [&] {
+    const Busy busy(parent);
+    if (const int error = meet_all(comm, false); error != MPI_SUCCESS) return error;
+    Part part;
+    const ucft_status_t status = split_here(parent.handle, colour, key, part);
+    return make_communicator(comm, parent, status, part, created, create_group);
+  });
 }
 
 // all is MPI's own copy, with the attributes that the program has hung on comm. It needs all ranks; without one of them
@@ -259,14 +262,16 @@ int dup(MPI_Comm comm, MPI_Comm* created, All all, Pmpi pmpi) {
     return run_watched("MPI_Comm_dup", comm, pmpi);
   }
   count(Function::comm_dup, Outcome::taken_over);
-  const Busy busy(*parent);
-  if (const int error = meet_all(comm, false); error != MPI_SUCCESS) return error;
-  Part part;
-  const ucft_status_t status = split_here(parent->handle, 0, parent->rank, part);
-  return make_communicator(comm, *parent, status, part, created, [&](Members& members, MPI_Comm* made, int& error) {
-    if (static_cast<int>(members.ranks.size()) < parent->size) return create_group(members, made, error);
-    members.is_behind_copy = true;
-    return all(members, made, error);
+  return raise_behind(comm, [&] {
+    const Busy busy(*parent);
+    if (const int error = meet_all(comm, false); error != MPI_SUCCESS) return error;
+    Part part;
+    const ucft_status_t status = split_here(parent->handle, 0, parent->rank, part);
+    return make_communicator(comm, *parent, status, part, created, [&](Members& members, MPI_Comm* made, int& error) {
+      if (static_cast<int>(members.ranks.size()) < parent->size) return create_group(members, made, error);
+      members.is_behind_copy = true;
+      return all(members, made, error);
+    });
   });
 }
 
@@ -285,7 +290,8 @@ int meet_all(MPI_Comm comm, bool needs_all) {
   ucft_result_t result = UCFT_RESULT_INIT;
   result.missing = missing.data();
   result.missing_capacity = on.size;
-  if (const ucft_status_t status = meet(on, &result); status != UCFT_OK) return raise_status(comm, status, -1);
+  if (const ucft_status_t status = meet(on, &result); status != UCFT_OK)
+    return on.is_revoked ? raise_death(comm, by_revocation) : raise_status(comm, status, -1);
   const Roster& members = members_of(comm);
   int dead = -1;
   for (std::int32_t i = 0; i < result.missing_count; ++i) {
@@ -331,6 +337,7 @@ int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part) {
 int shrink(MPI_Comm comm, const Communicator& parent, MPI_Comm* created) {
   *created = MPI_COMM_NULL;
   const bool is_lost = world.lost_by >= 0;
+  end_queued_on_control(parent);
   std::int32_t unused = 0;
   Part part;
   ucft_status_t status = agree_on_greatest(parent.control, 0, unused);  // MPI goes on until all have come

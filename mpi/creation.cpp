@@ -149,7 +149,8 @@ Creation create_group(const Members& members, MPI_Comm* created, int& error) {
   const Creation end = blocking(members, created, error, [parent, chosen, tag](MPI_Comm* made) {
     return PMPI_Comm_create_group(parent, chosen, tag, made);
   });
-  if (end == Creation::unfinished && (is_behind_copy || ++left_alone > most_left)) {  // no tag is lower
+  if (end == Creation::unfinished) left_alone = std::max(left_alone.load(), members.left) + 1;
+  if (end == Creation::unfinished && (is_behind_copy || left_alone > most_left)) {  // no tag is lower
     lose_mpi(first_dead(std::make_shared<const std::vector<int>>(translate(members, world.group))));
     return Creation::lost;
   }

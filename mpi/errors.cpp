@@ -22,6 +22,7 @@ std::mutex mutex_of_codes;
 std::map<std::string, Own> codes;   // by sentence; guarded
 thread_local int last_failed = -1;  // that an error of this thread has named
 thread_local bool is_silent = false;
+bool are_prepared = false;
 
 // MPI's code for this sentence, a new one if it has not been said before. Any thread.
 int code_of(std::string sentence, int error_class) {
@@ -37,7 +38,7 @@ int code_of(std::string sentence, int error_class) {
 }
 
 bool is_ulfms(int code) {
-  return code == MPIX_ERR_PROC_FAILED || code == MPIX_ERR_PROC_FAILED_PENDING || code == MPIX_ERR_REVOKED;
+  return are_prepared && (code == MPIX_ERR_PROC_FAILED || code == MPIX_ERR_PROC_FAILED_PENDING || code == MPIX_ERR_REVOKED);
 }
 
 int class_of(ucft_status_t status) {
@@ -69,7 +70,10 @@ int raise_on(Object object, int code, int (*handler_of)(Object, MPI_Errhandler*)
   if (is_silent) return code;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handler_of(object, &handler) == MPI_SUCCESS) {
-    end_job_if_fatal(handler, sentence_of(code));
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    end_job_if_fatal(handler, text);
     PMPI_Errhandler_free(&handler);
   }
   call(object, code);
@@ -78,10 +82,11 @@ int raise_on(Object object, int code, int (*handler_of)(Object, MPI_Errhandler*)
 
 }  // namespace
 
-Silence::Silence() { is_silent = true; }
-Silence::~Silence() { is_silent = false; }
+Silence::Silence() : was_silent_(is_silent) { is_silent = true; }
+Silence::~Silence() { is_silent = was_silent_; }
 
 void prepare_errors() {
+  are_prepared = true;
 #if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
   for (const char* sentence : {"ucft: a rank has failed", "ucft: a rank that could have sent has failed",
                                "ucft: the communicator has been revoked"}) {
@@ -93,7 +98,7 @@ void prepare_errors() {
 }
 
 std::string sentence_of(int code) {
-  if (code == MPIX_ERR_REVOKED) return "ucft: the communicator has been revoked";
+  if (code == MPIX_ERR_REVOKED && are_prepared) return "ucft: the communicator has been revoked";
   if (is_ulfms(code))
     return last_failed < 0 ? "ucft: a rank has failed"
                            : "ucft: rank " + std::to_string(last_failed) + " of MPI_COMM_WORLD has failed";
@@ -103,12 +108,19 @@ std::string sentence_of(int code) {
   return {};
 }
 
-int raise_code(MPI_Comm comm, int code) {
-  if (world.on_failure == OnFailure::revoke && code == MPIX_ERR_PROC_FAILED)
-    if (const Communicator* const one = find_any(comm); one != nullptr) {
-      const Turn turn;
-      revoke(*one);
-    }
+void revoke_for(MPI_Comm comm, int code) {
+  if (world.on_failure != OnFailure::revoke || is_silent) return;
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(code, &error_class);
+  if (error_class != MPIX_ERR_PROC_FAILED && error_class != MPIX_ERR_PROC_FAILED_PENDING) return;
+  const Communicator* const one = find_any(comm);
+  if (one == nullptr) return;
+  const Turn turn;
+  revoke(*one);
+}
+
+int raise_code(MPI_Comm comm, int code, bool revokes) {
+  if (revokes) revoke_for(comm, code);
   return raise_on(comm, code, PMPI_Comm_get_errhandler, PMPI_Comm_call_errhandler);
 }
 int raise_on_window(MPI_Win window, int code) {

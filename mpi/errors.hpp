@@ -25,17 +25,31 @@ class Silence {
   ~Silence();
   Silence(const Silence&) = delete;
   Silence& operator=(const Silence&) = delete;
+
+ private:
+  const bool was_silent_;
 };
 // Of a code of ours; empty: of another one. Any thread.
 std::string sentence_of(int code);
-// Returns it.
-int raise_code(MPI_Comm comm, int code);
+// Returns it. revokes: under UCFT_MPI_ON_FAILURE=revoke, if a rank has failed (revoke_for).
+int raise_code(MPI_Comm comm, int code, bool revokes = true);
+void revoke_for(MPI_Comm comm, int code);
 int raise_on_window(MPI_Win window, int code);
 int raise_on_file(MPI_File file, int code);
 // MPI has an error on another rank of the communicator that was to be made.
 int raise_failure_elsewhere(MPI_Comm comm);
 int raise_error(MPI_Comm comm, ucft_status_t status, int root);
 // MPI_SUCCESS of UCFT_OK; else raises what status says. root: of a rooted operation, as comm numbers it; else -1.
+// do_it raises nothing itself (Silence): its error of ucft's is raised behind it, when nothing is held any more.
+template <class Do>
+int raise_behind(MPI_Comm comm, const Do& do_it) {
+  int code = MPI_SUCCESS;
+  {
+    const Silence silence;
+    code = do_it();
+  }
+  return code == MPI_SUCCESS || sentence_of(code).empty() ? code : raise_code(comm, code);
+}
 inline int raise_status(MPI_Comm comm, ucft_status_t status, int root) {
   return status == UCFT_OK ? MPI_SUCCESS : raise_error(comm, status, root);
 }

@@ -97,6 +97,10 @@ int dead_member(MPI_Comm comm) {
   return is_revoked(comm) ? by_revocation : first_dead(members_of(comm).all);
 }
 
+int dead_sender(MPI_Comm comm, int peer) {
+  return peer == MPI_ANY_SOURCE ? first_dead(members_of(comm).all) : members_of(comm).failed(peer);
+}
+
 int dead_peer(MPI_Comm comm, int peer) {
   if (nobody_is_dead() || comm == MPI_COMM_NULL || peer == MPI_PROC_NULL) return -1;
   if (world.lost_by >= 0) return world.lost_by;

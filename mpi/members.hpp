@@ -38,6 +38,8 @@ int first_dead(const Needed& needed);
 // The same of a member of comm, of either side of an intercommunicator. Or the rank by which this one has lost MPI, or
 // by_revocation.
 int dead_member(MPI_Comm comm);
+// The same of one rank of comm, revoked or not; of MPI_ANY_SOURCE any member. Not where MPI is lost.
+int dead_sender(MPI_Comm comm, int peer);
 // The same of one rank of comm (of the other side), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL: -1.
 int dead_peer(MPI_Comm comm, int peer);
 

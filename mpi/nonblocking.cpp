@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "mpi/calls.hpp"
@@ -29,6 +30,7 @@ struct Started {
   bool is_posted = false, has_ended = false;
   bool is_wanted = true;          // by the program
   bool is_on_control = false;     // a revocation does not end it
+  bool is_moved = false;          // comm is not the one that it was begun on
   std::function<int()> deferred;  // the call itself, if it is one that blocks
 
   bool is_revoked() const { return on->is_revoked && !is_on_control; }
@@ -98,12 +100,13 @@ std::vector<Started*> deferred_on(const Communicator* comm) {
 
 void post_queued() {
   const Turn turn;
-  std::vector<const Communicator*> full;
+  std::vector<std::pair<const Communicator*, bool>> full;
   for (const auto& one : started) {
     if (one->is_posted || one->deferred || one->is_revoked()) continue;
-    if (std::find(full.begin(), full.end(), one->on) != full.end()) continue;
+    const std::pair lane(one->on, one->is_on_control);
+    if (std::find(full.begin(), full.end(), lane) != full.end()) continue;
     post_one(*one);
-    if (!one->is_posted) full.push_back(one->on);
+    if (!one->is_posted) full.push_back(lane);
   }
 }
 
@@ -131,6 +134,7 @@ int forget(Started* one) {
 }
 
 MPI_Comm communicator_of(const Started& one) { return one.comm; }
+bool revokes(const Started& one) { return !one.is_on_control && !one.is_moved; }
 
 void let_go(Started* one) {
   const Turn turn;
@@ -139,12 +143,29 @@ void let_go(Started* one) {
 }
 
 void end_queued_of(const Communicator& comm) {
-  for (const auto& one : started) {
-    if (one->on != &comm || one->is_posted || one->deferred || !one->is_revoked()) continue;
-    one->is_posted = true;
+  for (auto each = started.begin(); each != started.end();) {
+    Started& one = **each;
+    ++each;  // one that nobody wants goes
+    if (one.on != &comm || one.is_posted || one.deferred || !one.is_revoked()) continue;
+    one.is_posted = true;
     --queued;
     --comm.queued;
-    end(*one, UCFT_ERR_STATE);
+    end(one, UCFT_ERR_STATE);
+    if (!one.is_wanted) erase(&one);
+  }
+}
+
+void end_queued_on_control(const Communicator& comm) {
+  const auto is_queued = [&] {
+    const Turn turn;
+    return std::any_of(started.begin(), started.end(), [&](const auto& one) {
+      return one->on == &comm && one->is_on_control && !one->deferred && !one->is_posted;
+    });
+  };
+  while (is_queued()) {
+    look_for_deaths();  // posts them, too
+    let_mpi_go_on();
+    drive();
   }
 }
 
@@ -200,7 +221,10 @@ void end_all_of(const Communicator& comm) {
   }
   const Turn turn;
   for (const auto& one : started)
-    if (one->on == &comm) one->comm = MPI_COMM_WORLD;  // for its error
+    if (one->on == &comm) {
+      one->comm = MPI_COMM_WORLD;  // for its error
+      one->is_moved = true;
+    }
 }
 
 int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* request,
@@ -221,30 +245,33 @@ int begin_call(Function function, MPI_Comm on, const Call& call, MPI_Request* re
 int begin_here(Function function, MPI_Comm on, const Communicator& comm, const Call& call, bool is_on_control,
                MPI_Request* request) {
   count(function, Outcome::taken_over);
-  auto one = std::make_unique<Started>();
-  one->on = &comm;
-  one->comm = on;
-  one->is_on_control = is_on_control;
-  one->is_wanted = world.lost_by < 0;  // else it has no request, and goes for the others' sake
-  const Turn turn;
-  if (const ucft_status_t status = call.make(comm, one->collective); status != UCFT_OK)
-    return raise_status(on, status, one->collective.root);
-  if (one->is_wanted)
-    if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
-        error != MPI_SUCCESS) {
-      ucft_request_free(one->collective.request);
-      return error;
+  return raise_behind(on, [&] {
+    auto one = std::make_unique<Started>();
+    one->on = &comm;
+    one->comm = on;
+    one->is_on_control = is_on_control;
+    one->is_wanted = world.lost_by < 0;  // else it has no request, and goes for the others' sake
+    const Turn turn;
+    if (comm.is_revoked && !is_on_control) return raise_death(on, by_revocation);
+    if (const ucft_status_t status = call.make(comm, one->collective); status != UCFT_OK)
+      return raise_status(on, status, one->collective.root);
+    if (one->is_wanted)
+      if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
+          error != MPI_SUCCESS) {
+        ucft_request_free(one->collective.request);
+        return error;
+      }
+    Started& begun = *started.emplace_back(std::move(one));
+    ++going;
+    ++queued;
+    ++comm.queued;
+    if (begun.is_wanted) {
+      *request = begun.request;
+      requests.add(begun.request, {.comm = on, .collective = &begun});
     }
-  Started& begun = *started.emplace_back(std::move(one));
-  ++going;
-  ++queued;
-  ++comm.queued;
-  if (begun.is_wanted) {
-    *request = begun.request;
-    requests.add(begun.request, {.comm = on, .collective = &begun});
-  }
-  post_queued();
-  return begun.is_wanted ? MPI_SUCCESS : raise_death(on, world.lost_by);
+    post_queued();
+    return begun.is_wanted ? MPI_SUCCESS : raise_death(on, world.lost_by);
+  });
 }
 
 }  // namespace ucft::mpi

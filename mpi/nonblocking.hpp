@@ -19,12 +19,16 @@ void drive();
 // The program has completed the request. MPI_SUCCESS, or the error to be raised on its communicator.
 int forget(Started* started);
 MPI_Comm communicator_of(const Started& started);
+// Whether its error is one that revokes its communicator, under UCFT_MPI_ON_FAILURE=revoke.
+bool revokes(const Started& started);
 // The program does not wait for it: it is forgotten at its end.
 void let_go(Started* started);
 // MPI frees the communicator: they end before that.
 void end_all_of(const Communicator& comm);
 // It has been revoked: those that are queued end as errors. In a Turn.
 void end_queued_of(const Communicator& comm);
+// Those that are queued on comm's control are posted: waits for that.
+void end_queued_on_control(const Communicator& comm);
 // Whether one of comm's is begun and has not ended. In a Turn.
 bool has_begun_on(const Communicator& comm);
 

@@ -5,6 +5,7 @@
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
 #include "mpi/peers.hpp"
+#include "mpi/revocation.hpp"
 #include "mpi/running.hpp"
 #include "mpi/watch.hpp"
 
@@ -16,6 +17,7 @@ template <class Pmpi>
 int on_group(const char* function, MPI_Comm comm, MPI_Group group, Pmpi pmpi) {
   if (!world.on || comm == MPI_COMM_NULL || group == MPI_GROUP_NULL) return pmpi();
   const auto raise = [&](int dead) { return raise_death(comm, dead); };
+  if (is_revoked(comm)) return raise(by_revocation);
   return world.lost_by >= 0 ? raise(world.lost_by) : run_watched(function, members_of_group(group), pmpi, raise);
 }
 
@@ -34,15 +36,17 @@ template <class Pmpi>
 int made(const char* function, MPI_Comm comm, MPI_Comm* created, Pmpi pmpi) {
   const Communicator* const parent = find_communicator(comm);
   if (parent == nullptr || created == nullptr) return run_watched(function, comm, pmpi);
-  const Busy busy(*parent);
-  if (const int error = meet_all(comm); error != MPI_SUCCESS) return error;
-  Creation mine = Creation::made;
-  const int error = run_watched(function, members_of(comm).all, pmpi, [&](int) {
-    mine = Creation::lost;
-    return MPI_SUCCESS;
+  return raise_behind(comm, [&] {
+    const Busy busy(*parent);
+    if (const int error = meet_all(comm); error != MPI_SUCCESS) return error;
+    Creation mine = Creation::made;
+    const int error = run_watched(function, members_of(comm).all, pmpi, [&](int) {
+      mine = Creation::lost;
+      return MPI_SUCCESS;
+    });
+    if (error != MPI_SUCCESS) mine = Creation::failed;
+    return attach_part(comm, mine, error, created);
   });
-  if (error != MPI_SUCCESS) mine = Creation::failed;
-  return attach_part(comm, mine, error, created);
 }
 
 }  // namespace

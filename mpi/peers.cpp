@@ -47,7 +47,9 @@ void acknowledge(MPI_Comm comm, int world_rank) {
 }
 
 int failed_peer(MPI_Comm comm, int peer) {
-  if (peer == every_member) return dead_member(comm);
+  // MPI has it, and it can't be taken back while its members live.
+  if (peer == every_member)
+    return nobody_is_dead() ? -1 : world.lost_by >= 0 ? world.lost_by : first_dead(members_of(comm).all);
   if (peer != MPI_ANY_SOURCE || nobody_is_dead() || comm == MPI_COMM_NULL) return dead_peer(comm, peer);
   if (world.lost_by >= 0) return world.lost_by;
   if (is_revoked(comm)) return by_revocation;
@@ -91,15 +93,21 @@ int begin_by_mpi(MPI_Comm comm, MPI_Request* request, const std::function<int()>
 void look_now_and_then() {
   constexpr unsigned calls_per_look = 64;
   thread_local unsigned calls __attribute__((tls_model("initial-exec"))) = 0;
-  if (++calls % calls_per_look == 0) look_for_deaths();
+  if (++calls % calls_per_look != 0) return;
+  look_for_deaths();
+  leave_revoked();
 }
 
-bool abandon(MPI_Request& request, bool receives, MPI_Status* status) {
+bool abandon(MPI_Request& request, bool receives, MPI_Status* status, const std::function<bool()>& may_end) {
   if (request == MPI_REQUEST_NULL || !receives) return true;
   MPI_Status end;
   PMPI_Cancel(&request);
   int done = 0, is_cancelled = 1;
-  for (int turn = 0; turn < turns_per_look && done == 0; ++turn) PMPI_Test(&request, &done, &end);
+  for (;;) {
+    for (int turn = 0; turn < turns_per_look && done == 0; ++turn) PMPI_Test(&request, &done, &end);
+    if (done != 0 || !may_end || !may_end()) break;
+    look_for_deaths();
+  }
   if (done != 0) PMPI_Test_cancelled(&end, &is_cancelled);
   if (is_cancelled != 0) return true;
   if (status != MPI_STATUS_IGNORE) *status = end;

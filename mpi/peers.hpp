@@ -44,10 +44,14 @@ class LastTurns {
   Clock::time_point limit_ = Clock::time_point::max();
 };
 
+// Lets the news in. Of a call that a program may make in a loop, and that may not have to wait.
+void look_now_and_then();
+
 // done says whether it is over: true then. False: a peer has failed, and MPI has had its last turns.
 // function: said of this rank while it waits (Inside).
 template <class Done, class HasFailed>
 bool wait_unless(const char* function, Done done, HasFailed has_failed) {
+  look_now_and_then();
   LastTurns last;
   std::optional<Inside> inside;  // after the first turns
   for (;;) {
@@ -63,12 +67,10 @@ bool wait_unless(const char* function, Done done, HasFailed has_failed) {
   }
 }
 
-// Lets the news in. Of a call that has found nothing, and that a program makes in a loop.
-void look_now_and_then();
-
 // A receive that nobody answers must not write into the caller's memory later. A call that can't be taken back (a send;
 // a receive that a dead rank has begun to answer) stays with MPI. False: it was answered after all; status is set.
-bool abandon(MPI_Request& request, bool receives, MPI_Status* status);
+// may_end: asked whether one that has begun to answer may come to its end yet.
+bool abandon(MPI_Request& request, bool receives, MPI_Status* status, const std::function<bool()>& may_end = {});
 
 // A nonblocking call of MPI's that waits for all ranks of comm.
 int begin_by_mpi(MPI_Comm comm, MPI_Request* request, const std::function<int()>& pmpi);

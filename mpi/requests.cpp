@@ -2,6 +2,7 @@
 
 #include "mpi/handle_number.hpp"
 #include "mpi/members.hpp"
+#include "mpi/revocation.hpp"
 
 namespace ucft::mpi {
 
@@ -60,6 +61,7 @@ void Requests::remove(const Entry& entry) {
 
 void Requests::move_to_world(MPI_Comm comm) {
   if (is_empty()) return;
+  const bool was_revoked = is_revoked(comm);
   const Guard guard(mutex_);
   for (Entry& entry : entries_) {
     Watched& watched = entry.watched;
@@ -69,6 +71,8 @@ void Requests::move_to_world(MPI_Comm comm) {
       watched.peer = there >= 0 ? there : MPI_PROC_NULL;
     }
     watched.comm = MPI_COMM_WORLD;
+    watched.is_moved = true;
+    watched.is_revoked |= was_revoked;
   }
 }
 

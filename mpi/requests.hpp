@@ -20,6 +20,8 @@ struct Watched {
   int peer = MPI_PROC_NULL;  // or MPI_ANY_SOURCE, or every_member
   bool receives = false;
   bool is_persistent = false;
+  bool is_revoked = false;  // its communicator was, and has been freed
+  bool is_moved = false;    // comm is not the one that it was begun on
   Started* collective = nullptr;
 };
 

@@ -42,15 +42,20 @@ std::atomic<int> to_be_left{0};
 
 bool is_dead(int rank) { return world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed); }
 
+// If that can't be now, there is no request, and it is tried again.
+void send(Outgoing& one) {
+  if (ucft_send_init(of_world.control, &one.word, sizeof one.word, UCFT_UINT8, one.to, tag_of_words, &one.request) !=
+      UCFT_OK)
+    one.request = UCFT_REQUEST_NULL;
+  if (one.request == UCFT_REQUEST_NULL || ucft_post(one.request) == UCFT_OK) return;
+  ucft_request_free(one.request);
+  one.request = UCFT_REQUEST_NULL;
+}
+
 void say(int to, Word::Kind kind, std::int64_t about) {
   if (to == world.rank || is_dead(to) || of_world.control == UCFT_COMM_NULL) return;
   Outgoing& one = going_out.emplace_back(Outgoing{{kind, about}, to, UCFT_REQUEST_NULL});
-  if (ucft_send_init(of_world.control, &one.word, sizeof one.word, UCFT_UINT8, to, tag_of_words, &one.request) !=
-          UCFT_OK ||
-      ucft_post(one.request) != UCFT_OK) {
-    if (one.request != UCFT_REQUEST_NULL) ucft_request_free(one.request);
-    going_out.pop_back();
-  }
+  send(one);
 }
 
 void note(std::vector<int>& ranks, int rank) {
@@ -94,7 +99,14 @@ void listen() {
 
 void end_what_is_sent() {
   for (auto each = going_out.begin(); each != going_out.end();) {
-    const ucft_status_t status = ucft_test(each->request);
+    if (each->request == UCFT_REQUEST_NULL) {
+      if (is_dead(each->to)) {
+        each = going_out.erase(each);
+        continue;
+      }
+      send(*each);
+    }
+    const ucft_status_t status = each->request == UCFT_REQUEST_NULL ? UCFT_INPROGRESS : ucft_test(each->request);
     if (status == UCFT_INPROGRESS) {
       ++each;
       continue;
@@ -140,6 +152,7 @@ void end_words() {
   if (listening != UCFT_REQUEST_NULL) ucft_request_free(listening);
   listening = UCFT_REQUEST_NULL;
   for (const Outgoing& each : going_out) {
+    if (each.request == UCFT_REQUEST_NULL) continue;
     ucft_wait(each.request, 100'000);  // in us; it is short, and goes at once
     ucft_request_free(each.request);
   }
@@ -157,7 +170,7 @@ void register_for_words(Communicator& comm, const std::vector<int>& members) {
 }
 
 void unregister(Communicator& comm) {
-  while (comm.is_revoked && comm.handle != UCFT_COMM_NULL) {
+  while (world.on && comm.is_revoked && comm.handle != UCFT_COMM_NULL) {
     look_for_deaths();
     let_mpi_go_on();
     leave_revoked();

@@ -43,6 +43,7 @@ class Busy {
     if (comm != nullptr && comm->queued.load(std::memory_order_relaxed) > 0) return UCFT_ERR_BUSY;
   }
   if (!world.threaded) return ucft_post_and_wait(request, slice_us);
+  if (comm != nullptr && comm->is_revoked) return UCFT_ERR_STATE;  // another thread may have left it
   const ucft_status_t status = ucft_post(request);
   return status == UCFT_OK ? ucft_test(request) : status;
 }

@@ -30,6 +30,7 @@ const Communicator* find_or_raise(MPI_Comm comm, const void* result, int& error)
 // Ranks of comm that have failed, as this rank has learned of them.
 std::vector<int> failed_members(MPI_Comm comm) {
   look_for_deaths();
+  leave_revoked();
   const Roster& members = members_of(comm);
   std::vector<int> failed;
   const std::lock_guard lock(world.order_mutex);
@@ -77,7 +78,7 @@ class Agreement final : public Call {
     auto* const all = reinterpret_cast<std::uint64_t*>(collective.received.data());
     all[0] = static_cast<std::uint32_t>(*flag_);
     for (int rank = 0; rank < comm.size; ++rank)
-      if (is_acknowledged(comm_, rank)) all[1 + rank / 64] |= std::uint64_t{1} << rank % 64;
+      if (world.lost_by < 0 && is_acknowledged(comm_, rank)) all[1 + rank / 64] |= std::uint64_t{1} << rank % 64;
     collective.deliver = [all, &collective, flag = flag_] {
       *flag = static_cast<int>(static_cast<std::uint32_t>(all[0]));
       for (std::int32_t i = 0; i < collective.result.missing_count; ++i) {
@@ -111,9 +112,12 @@ int MPIX_Comm_revoke(MPI_Comm comm) {
   int error = MPI_SUCCESS;
   const Communicator* const on = find_or_raise(comm, &comm, error);
   if (on == nullptr) return error;
-  const Turn turn;
-  revoke(*on);
-  exchange_words();
+  {
+    const Turn turn;
+    revoke(*on);
+    exchange_words();
+  }
+  leave_revoked();
   return MPI_SUCCESS;
 }
 
@@ -122,6 +126,7 @@ int MPIX_Comm_is_revoked(MPI_Comm comm, int* flag) {
   const Communicator* const on = find_or_raise(comm, flag, error);
   if (on == nullptr) return error;
   look_for_deaths();
+  leave_revoked();
   *flag = on->is_revoked ? 1 : 0;
   return MPI_SUCCESS;
 }
@@ -159,7 +164,10 @@ int MPIX_Comm_iagree(MPI_Comm comm, int* flag, MPI_Request* request) {
   int error = MPI_SUCCESS;
   const Communicator* const on = find_or_raise(comm, flag == nullptr ? nullptr : request, error);
   if (on == nullptr) return error;
-  return begin_here(Function::comm_agree, comm, *on, Agreement(comm, flag), true, request);
+  static int of_nobody = 0;
+  of_nobody = *flag;  // a rank that has lost MPI takes part for the others' sake, and has an error at once
+  return begin_here(Function::comm_agree, comm, *on, Agreement(comm, world.lost_by < 0 ? flag : &of_nobody), true,
+                    request);
 }
 
 // Behind those that are begun on it.
@@ -174,13 +182,18 @@ int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm* shrunk) {
   const Communicator* const on = find_or_raise(comm, shrunk, error);
   if (on == nullptr) return error;
   count(Function::comm_shrink, Outcome::taken_over);
-  return shrink(comm, *on, shrunk);
+  {
+    const Silence silence;
+    error = shrink(comm, *on, shrunk);
+  }
+  return error == MPI_SUCCESS || sentence_of(error).empty() ? error : raise_code(comm, error, false);
 }
 
 int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm* shrunk, MPI_Request* request) {
   int error = MPI_SUCCESS;
   const Communicator* const on = find_or_raise(comm, shrunk == nullptr ? nullptr : request, error);
   if (on == nullptr) return error;
+  if (world.lost_by >= 0) return MPIX_Comm_shrink(comm, shrunk);
   return begin_deferred(
       comm, *on, [=] { return MPIX_Comm_shrink(comm, shrunk); }, request);
 }

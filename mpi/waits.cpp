@@ -23,7 +23,9 @@ class Waited {
   // Rank of MPI_COMM_WORLD whose failure keeps it from its end, or -1.
   int failed() const {
     if (!is_known() || entry_.watched.collective != nullptr) return -1;
-    const int failed = failed_peer(entry_.watched.comm, entry_.watched.peer);
+    const Watched& watched = entry_.watched;
+    const int failed = watched.is_revoked && watched.peer != every_member ? by_revocation
+                                                                          : failed_peer(watched.comm, watched.peer);
     return failed >= 0 && !is_over() ? failed : -1;
   }
   // MPI has completed it for the program: the error of a collective.
@@ -32,6 +34,7 @@ class Waited {
     requests.remove(entry_);
     if (entry_.watched.collective == nullptr) return MPI_SUCCESS;
     comm_ = communicator_of(*entry_.watched.collective);
+    revokes_ = ucft::mpi::revokes(*entry_.watched.collective);
     return forget(entry_.watched.collective);
   }
   // That rank has failed. MPI_SUCCESS: it has come after all. A nonblocking call of MPI's that waits for all ranks
@@ -40,10 +43,14 @@ class Waited {
     const Watched& watched = entry_.watched;
     comm_ = watched.comm;
     const bool is_revoked = world_rank == by_revocation;
-    if (watched.peer == every_member && !is_revoked) lose_mpi(world_rank);
+    revokes_ = !watched.is_moved;
+    if (watched.peer == every_member) lose_mpi(world_rank);
     if (watched.peer == MPI_ANY_SOURCE && !is_revoked)
       return name_failed_peer(watched.comm, watched.peer, world_rank, true);
-    if (!abandon(*request_, watched.receives, status)) return settle();
+    const auto may_end = [&] {  // a receive that a living rank has begun to answer
+      return is_revoked && dead_sender(watched.comm, watched.peer) < 0;
+    };
+    if (!abandon(*request_, watched.receives, status, may_end)) return settle();
     if (!watched.is_persistent) {
       requests.remove(entry_);
       *request_ = MPI_REQUEST_NULL;
@@ -55,6 +62,8 @@ class Waited {
   MPI_Comm of() const { return is_known() ? entry_.watched.comm : MPI_COMM_WORLD; }
   // The communicator whose error handler gets its error.
   MPI_Comm comm() const { return comm_; }
+  int raise(int error) const { return raise_code(comm_, error, revokes_); }
+  bool revokes() const { return revokes_; }
 
  private:
   // MPI has it complete, and the program does not know yet. Or it is a persistent one that is not begun.
@@ -67,6 +76,7 @@ class Waited {
   MPI_Request before_;
   Requests::Entry entry_;
   MPI_Comm comm_ = MPI_COMM_WORLD;
+  bool revokes_ = false;  // its error, under UCFT_MPI_ON_FAILURE=revoke
 };
 
 void set_error(MPI_Status* status, int error) {
@@ -117,13 +127,15 @@ class Errors {
  public:
   void add(int at, int error, const Waited& of, MPI_Status* statuses) {
     set_error(status_of(statuses, at), error);
-    if (first_ != MPI_SUCCESS || error == MPI_SUCCESS || error == MPI_ERR_PENDING) return;
+    if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) return;
+    if (of.revokes()) revoke_for(of.comm(), error);
+    if (first_ != MPI_SUCCESS) return;
     first_ = error;
     comm_ = of.comm();
   }
   bool is_empty() const { return first_ == MPI_SUCCESS; }
   int raise() const {
-    raise_code(comm_, first_);
+    raise_code(comm_, first_, false);
     return MPI_ERR_IN_STATUS;
   }
 
@@ -214,7 +226,7 @@ int lost(Batch& batch, MPI_Status* statuses, bool in_status, Nothing nothing) {
     const int code = death_code(world.lost_by);
     for (int at = 0; at < batch.size() && in_status; ++at)
       set_error(status_of(statuses, at), *batch.request(at) == MPI_REQUEST_NULL ? MPI_SUCCESS : code);
-    raise_code(batch[i].of(), code);
+    raise_code(batch[i].of(), code, false);
     return in_status ? MPI_ERR_IN_STATUS : code;
   }
   nothing();
@@ -224,7 +236,7 @@ int lost(Batch& batch, MPI_Status* statuses, bool in_status, Nothing nothing) {
 // The request at `at` can't end.
 int fail_one(Waited& waited, int failed, MPI_Status* status) {
   const int error = waited.fail(failed, status);
-  return error == MPI_SUCCESS ? MPI_SUCCESS : raise_code(waited.comm(), error);
+  return error == MPI_SUCCESS ? MPI_SUCCESS : waited.raise(error);
 }
 
 int one(How how, const char* function, MPI_Request* request, int* flag, MPI_Status* status) {
@@ -238,7 +250,7 @@ int one(How how, const char* function, MPI_Request* request, int* flag, MPI_Stat
   };
   const auto over = [&] {
     const int own = batch[0].settle();
-    return own == MPI_SUCCESS ? error : raise_code(batch[0].comm(), own);
+    return own == MPI_SUCCESS ? error : batch[0].raise(own);
   };
   return run(how, function, batch, test, over, [&](int, int failed) {
     *flag = 1;
@@ -275,7 +287,7 @@ int any(How how, const char* function, int count, MPI_Request* requests, int* in
   const auto over = [&] {
     if (*index < 0 || *index >= batch.size()) return error;
     const int own = batch[*index].settle();
-    return own == MPI_SUCCESS ? error : raise_code(batch[*index].comm(), own);
+    return own == MPI_SUCCESS ? error : batch[*index].raise(own);
   };
   return run(how, function, batch, test, over, [&](int at, int failed) {
     *flag = 1;
@@ -301,7 +313,7 @@ int some(How how, const char* function, int count, MPI_Request* requests, int* d
     const int own = batch[at].fail(failed, status_of(statuses, 0));
     set_error(status_of(statuses, 0), own);
     if (own == MPI_SUCCESS) return MPI_SUCCESS;
-    raise_code(batch[at].comm(), own);
+    batch[at].raise(own);
     return MPI_ERR_IN_STATUS;
   });
 }
