@@ -40,9 +40,9 @@ struct Communicator {
   ucft_comm_h handle = UCFT_COMM_NULL;
   ucft_comm_h control = UCFT_COMM_NULL;  // of the same ranks: for agreements that outlive a revocation
   int rank = 0, size = 0;
-  std::int64_t id = 0;               // the same on all its ranks, and of no other communicator of the job
-  mutable std::atomic<bool> is_revoked{false};   // this rank knows of it; written in a Turn (revocation.hpp)
-  mutable std::atomic<int> busy{0};  // calls of this process that are inside it
+  std::int64_t id = 0;                          // the same on all its ranks, and of no other communicator of the job
+  mutable std::atomic<bool> is_revoked{false};  // this rank knows of it; written in a Turn (revocation.hpp)
+  mutable std::atomic<int> busy{0};             // calls of this process that are inside it
   mutable Prepared prepared[Prepared::barrier + 1]{};  // by Prepared::Kind
   mutable std::atomic<int> queued{0};                  // nonblocking collectives that wait for room in ucft's window
 };
@@ -78,7 +78,9 @@ const Communicator* find_derived(MPI_Comm comm);
 // nullptr: MPI has its collectives, or it is revoked. The world's and the one that this thread has asked for last cost
 // some comparisons.
 inline const Communicator* find_communicator(MPI_Comm comm) {
-  return !world.on ? nullptr : comm == MPI_COMM_WORLD ? found_world.load(std::memory_order_relaxed) : find_derived(comm);
+  return !world.on                ? nullptr
+         : comm == MPI_COMM_WORLD ? found_world.load(std::memory_order_relaxed)
+                                  : find_derived(comm);
 }
 // The same, also where it is revoked.
 const Communicator* find_any(MPI_Comm comm);

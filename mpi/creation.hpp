@@ -31,8 +31,8 @@ enum class Creation : int {
 struct Members {
   MPI_Comm parent;
   std::vector<int> ranks;
-  int tag = 0;  // of messages: no other communicator that is made at the same time by one of these ranks has it
-  int left = 0;                 // the greatest of their attempts_left
+  int tag = 0;   // of messages: no other communicator that is made at the same time by one of these ranks has it
+  int left = 0;  // the greatest of their attempts_left
   bool is_behind_copy = false;  // a copy of parent that is not complete has been left alone
 };
 

@@ -38,7 +38,8 @@ int code_of(std::string sentence, int error_class) {
 }
 
 bool is_ulfms(int code) {
-  return are_prepared && (code == MPIX_ERR_PROC_FAILED || code == MPIX_ERR_PROC_FAILED_PENDING || code == MPIX_ERR_REVOKED);
+  return are_prepared &&
+         (code == MPIX_ERR_PROC_FAILED || code == MPIX_ERR_PROC_FAILED_PENDING || code == MPIX_ERR_REVOKED);
 }
 
 int class_of(ucft_status_t status) {

@@ -100,7 +100,9 @@ int send(const char* function, const Message& m, Send* blocking_form, Isend* for
   });
 }
 
+// A refused one leaves a request that can be waited for.
 int isend(const Message& m, MPI_Request* request, Isend* form) {
+  if (!nobody_is_dead() && request != nullptr) *request = MPI_REQUEST_NULL;
   return unless_dead(m.comm, m.peer, [&] {
     const int error = form(m.buffer, m.count, m.type, m.peer, m.tag, m.comm, request);
     return noted(error, request, {.comm = m.comm, .peer = m.peer});
@@ -164,7 +166,10 @@ int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_
 }
 // Of a dead rank, too: it may have sent it.
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
-  if (const int why = unusable(comm); why >= 0) return refuse(comm, peer, why);
+  if (const int why = unusable(comm); why >= 0) {
+    if (request != nullptr) *request = MPI_REQUEST_NULL;
+    return refuse(comm, peer, why);
+  }
   const int error = PMPI_Irecv(buffer, count, type, peer, tag, comm, request);
   return noted(error, request, {.comm = comm, .peer = peer, .receives = true});
 }

@@ -24,8 +24,8 @@ class Waited {
   int failed() const {
     if (!is_known() || entry_.watched.collective != nullptr) return -1;
     const Watched& watched = entry_.watched;
-    const int failed = watched.is_revoked && watched.peer != every_member ? by_revocation
-                                                                          : failed_peer(watched.comm, watched.peer);
+    const int failed =
+        watched.is_revoked && watched.peer != every_member ? by_revocation : failed_peer(watched.comm, watched.peer);
     return failed >= 0 && !is_over() ? failed : -1;
   }
   // MPI has completed it for the program: the error of a collective.

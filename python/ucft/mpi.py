@@ -25,6 +25,9 @@ __all__ = ["revoke", "is_revoked", "shrink", "agree", "failed", "acknowledge", "
 
 _Handle = ctypes.c_void_p if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_void_p) else ctypes.c_int
 
+# As in mpi-ext.h, and of MPICH (mpi.h).
+_CLASSES = range(MPI.ERR_LASTCODE + 1, MPI.ERR_LASTCODE + 4) if MPI.ERR_LASTCODE < 1000000 else range(101, 104)
+
 
 def _function(name):
     try:
@@ -88,4 +91,6 @@ def acknowledge(comm):
 
 def is_failure(error):
     """Whether an MPI.Exception says that a rank has failed, or that the communicator is revoked."""
-    return error.Get_error_string().startswith("ucft: ")
+    error_class = ctypes.c_int()
+    _function("MPI_Error_class")(error.Get_error_code(), ctypes.byref(error_class))
+    return error_class.value in _CLASSES

@@ -9,6 +9,9 @@
 //   revoke_collective  and every kind of collective
 //   revoke_twice       by one rank, and by several at once
 //   revoke_dying       by ranks that die at once, or NUMBER us after they have called it: all learn of it, or none
+//   revoke_testing     ranks that only test and probe elsewhere know of a revocation
+//   revoke_freed       a receive outlives what was revoked
+//   handler_repairs    by revoking and shrinking, and by a jump out of it
 //   rebuild            the loop of most programs: add up; after an error revoke, shrink, and go on; the seed says when
 //                      ranks die. sums: without messages
 //   agree, iagree      flags, and failures that nobody, some, and all have acknowledged; further ranks die in a row of
@@ -539,6 +542,9 @@ const std::map<std::string, Case> cases = {
     {"revoke_collective", {revoke_collective, false}},
     {"revoke_twice", {revoke_twice, false}},
     {"revoke_dying", {revoke_dying}},
+    {"revoke_testing", {revoke_testing, false}},
+    {"revoke_freed", {revoke_freed, false}},
+    {"handler_repairs", {handler_repairs, false}},
     {"rebuild", {rebuild}},
     {"agree", {agree}},
     {"iagree", {iagree}},

@@ -1,6 +1,8 @@
 // Of mpi_ulfm: cases that go on with a shrunk communicator.
 #pragma once
 
+#include <csetjmp>
+
 #include "mpi_ulfm_common.hpp"
 
 namespace {
@@ -84,6 +86,96 @@ void finalize() {
   expect_class(error, MPIX_ERR_REVOKED, "MPI_Recv");
   expect_revoked(MPI_COMM_WORLD);
   expect_works(shrunk(MPI_COMM_WORLD), living(), "of MPI_COMM_WORLD");
+}
+
+// ---- ranks that know of a revocation, and wait elsewhere ------------------------------------------------------------
+
+// Rank 0 is in a collective of what rank 1 has revoked. The others only test, or probe, for its message elsewhere. Rank
+// 1 has more collectives begun there than can be under way at once.
+void revoke_testing() {
+  MPI_Comm comm = copy(MPI_COMM_WORLD);
+  std::vector<MPI_Request> begun(rank == 1 ? 400 : 0);
+  std::vector<int> sums(begun.size());
+  int word = -1, flag = 0;
+  meet();
+  if (rank == 0) {
+    expect_class(count(comm, &word), MPIX_ERR_REVOKED, "MPI_Allreduce");
+    for (int to = 1; to < size; ++to) MPI_Send(&rank, 1, MPI_INT, to, 7, MPI_COMM_WORLD);
+  } else if (rank == 1) {
+    const int one = 1;
+    for (std::size_t i = 0; i < begun.size(); ++i) MPI_Iallreduce(&one, &sums[i], 1, MPI_INT, MPI_SUM, comm, &begun[i]);
+    revoke(comm);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, &request);
+    while (flag == 0) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    for (MPI_Request& each : begun) {
+      int error = MPI_SUCCESS;
+      for (flag = 0; flag == 0;) error = MPI_Test(&each, &flag, MPI_STATUS_IGNORE);
+      expect_class(error, MPIX_ERR_REVOKED, "MPI_Test for MPI_Iallreduce");
+    }
+  } else {
+    while (flag == 0) MPI_Iprobe(0, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    MPI_Recv(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  expect(rank == 0 || word == 0, "not rank 0's message");
+  expect_works(shrunk(comm), living(), "shrunk");
+  MPI_Comm_free(&comm);
+}
+
+// A receive that outlives its communicator, which was revoked.
+void revoke_freed() {
+  MPI_Comm comm = copy(MPI_COMM_WORLD);
+  int word = -1;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Irecv(&word, 1, MPI_INT, neighbour(1), 8, comm, &request);
+  meet();
+  revoke(comm);
+  MPI_Comm_free(&comm);
+  expect_class(MPI_Wait(&request, MPI_STATUS_IGNORE), MPIX_ERR_REVOKED, "MPI_Wait for what was begun before");
+  expect_works(MPI_COMM_WORLD, living(), "MPI_COMM_WORLD");
+}
+
+MPI_Comm repaired_by_handler = MPI_COMM_NULL;
+std::jmp_buf out_of_handler;
+bool handler_jumps = false;
+
+void repair_in_handler(MPI_Comm* comm, int*, ...) {
+  if (repaired_by_handler != MPI_COMM_NULL) return;
+  MPI_Comm shrunk_here = MPI_COMM_NULL;
+  MPIX_Comm_revoke(*comm);
+  MPIX_Comm_shrink(*comm, &shrunk_here);
+  repaired_by_handler = shrunk_here;
+  if (handler_jumps) std::longjmp(out_of_handler, 1);
+}
+
+// The error handler repairs, while ranks make communicators: rank 0 has had none of the errors, and is in a collective.
+void handler_repairs() {
+  static int turn;  // a jump leaves it alone
+  for (turn = 0; turn < 2; ++turn) {
+    const bool jumps = turn == 1;
+    MPI_Comm comm = copy(MPI_COMM_WORLD), made = MPI_COMM_NULL;
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    int sum = 0;
+    MPI_Comm_create_errhandler(repair_in_handler, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    handler_jumps = jumps && rank != size - 1;
+    repaired_by_handler = MPI_COMM_NULL;
+    meet();
+    if (rank == size - 1) {
+      int code = MPI_SUCCESS;
+      revoke(comm);
+      repair_in_handler(&comm, &code);
+    } else if (setjmp(out_of_handler) == 0) {
+      if (rank == 0)
+        count(comm, &sum);
+      else
+        MPI_Comm_dup(comm, &made);
+    }
+    expect(made == MPI_COMM_NULL, "a copy of what is revoked");
+    expect_works(repaired_by_handler, living(), "repaired by a handler");
+    MPI_Comm_free(&comm);
+    MPI_Errhandler_free(&handler);
+  }
 }
 
 // ---- programs -------------------------------------------------------------------------------------------------------
