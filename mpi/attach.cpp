@@ -8,6 +8,7 @@
 #include "mpi/datatypes.hpp"
 #include "mpi/ending.hpp"
 #include "mpi/report.hpp"
+#include "mpi/revocation.hpp"
 #include "mpi/running.hpp"
 #include "mpi/world.hpp"
 
@@ -57,6 +58,7 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
 
 int MPI_Finalize() {
   if (!world.on) return PMPI_Finalize();
+  leave_all_after_a_death();
   const Roll roll = call_the_roll();
   if (roll.lowest == world.rank) print_report();
   close_world();
@@ -64,6 +66,7 @@ int MPI_Finalize() {
   if (roll.complete) end_turns_of_mpi();
   finalized_without_mpi = !roll.complete || !end_mpi(error);
   leave_world();
+  if (finalized_without_mpi) refuse_from_now_on();
   return error;
 }
 

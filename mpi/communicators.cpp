@@ -37,9 +37,10 @@ thread_local Last last __attribute__((tls_model("initial-exec"))) = {MPI_COMM_NU
 int on_free(MPI_Comm, int, void* attribute, void*) {
   changes.fetch_add(1, std::memory_order_release);
   auto* communicator = static_cast<Communicator*>(attribute);
-  if (world.on) end_all_of(*communicator);
+  const bool is_alive = world.on && !world.has_ended;
+  if (is_alive) end_all_of(*communicator);
   unregister(*communicator);
-  if (world.on) {
+  if (is_alive) {
     const Turn turn;
     if (communicator->handle != UCFT_COMM_NULL) ucft_comm_destroy(communicator->handle);
     ucft_comm_destroy(communicator->control);
@@ -90,12 +91,13 @@ void forget_found() {
 }
 
 void detach_all() {
+  found_world = nullptr;
   changes.fetch_add(1, std::memory_order_release);
   of_world.handle = UCFT_COMM_NULL;
 }
 
 const Communicator* find_any(MPI_Comm comm) {
-  if (!world.on || comm == MPI_COMM_NULL || comm == MPI_COMM_SELF) return nullptr;
+  if (!world.on || world.has_ended || comm == MPI_COMM_NULL || comm == MPI_COMM_SELF) return nullptr;
   if (comm == MPI_COMM_WORLD) return &of_world;
   void* attribute = nullptr;
   int found = 0;

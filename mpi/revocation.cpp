@@ -39,6 +39,7 @@ std::list<Outgoing> going_out;  // in its place while it is sent
 std::map<std::int64_t, Known> known;
 std::map<std::int64_t, std::vector<int>> early;  // words about communicators that this rank does not know (yet)
 std::atomic<int> to_be_left{0};
+std::atomic<bool> is_ending{false};
 
 bool is_dead(int rank) { return world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed); }
 
@@ -127,12 +128,12 @@ bool know_all(const Known& one) {
 
 void leave_if_possible(Known& one) {
   Communicator& comm = *one.comm;
-  if (one.is_left || !comm.is_revoked || !know_all(one) || comm.busy > 0 || has_begun_on(comm)) return;
+  if (one.is_left || (comm.is_revoked && !know_all(one)) || comm.busy > 0 || has_begun_on(comm)) return;
   if (ucft_comm_destroy(comm.handle) != UCFT_OK) return;
   comm.handle = UCFT_COMM_NULL;
   for (Prepared& each : comm.prepared) each = {};
   one.is_left = true;
-  --to_be_left;
+  if (comm.is_revoked) --to_be_left;
 }
 
 }  // namespace
@@ -170,7 +171,7 @@ void register_for_words(Communicator& comm, const std::vector<int>& members) {
 }
 
 void unregister(Communicator& comm) {
-  while (world.on && comm.is_revoked && comm.handle != UCFT_COMM_NULL) {
+  while (world.on && !world.has_ended && comm.is_revoked && comm.handle != UCFT_COMM_NULL) {
     look_for_deaths();
     let_mpi_go_on();
     leave_revoked();
@@ -182,7 +183,7 @@ void unregister(Communicator& comm) {
 void revoke(const Communicator& comm) {
   if (comm.is_revoked) return;
   comm.is_revoked = true;
-  ++to_be_left;
+  if (!known[comm.id].is_left) ++to_be_left;
   forget_found();
   world.deaths.fetch_add(1, std::memory_order_release);
   for (const int rank : known[comm.id].members) say(rank, Word::revoked, comm.id);
@@ -194,12 +195,19 @@ bool is_revoked(MPI_Comm comm) {
 }
 
 void leave_revoked() {
-  if (to_be_left.load(std::memory_order_relaxed) == 0) return;
+  const bool leaves_all = is_ending.load(std::memory_order_relaxed) && !nobody_is_dead();
+  if (to_be_left.load(std::memory_order_relaxed) == 0 && !leaves_all) return;
   const Turn turn;
   for (auto& [id, one] : known)
     if (one.comm->is_revoked && !one.is_left) end_queued_of(*one.comm);
   drive();
-  for (auto& [id, one] : known) leave_if_possible(one);
+  for (auto& [id, one] : known)
+    if (leaves_all || one.comm->is_revoked) leave_if_possible(one);
+}
+
+void leave_all_after_a_death() {
+  is_ending = true;
+  leave_revoked();
 }
 
 }  // namespace ucft::mpi

@@ -31,5 +31,8 @@ bool is_revoked(MPI_Comm comm);
 // Leaves revoked communicators, as far as that can be. For loops that wait, on threads that may call MPI. Cheap if
 // there is none.
 void leave_revoked();
+// The program calls no more collectives: from now on that leaves all communicators once there is a death. An exception
+// may have brought this rank here, while others wait for it in a collective.
+void leave_all_after_a_death();
 
 }  // namespace ucft::mpi

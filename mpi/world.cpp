@@ -171,7 +171,17 @@ void leave_world() {
   ucft_context_destroy(world.context);
 }
 
+void refuse_from_now_on() {
+  world.has_ended = world.on = true;
+  world.deaths.fetch_add(1, std::memory_order_release);
+  world.lost_by = 0;
+  for (int rank = 0; rank < world.size; ++rank)
+    if (failure_of(rank) >= 0) world.lost_by = rank;
+  static const Silence silence;  // the program has ended its part: nothing is fatal any more
+}
+
 void look_for_deaths() {
+  if (world.has_ended) return;
   const bool locks = world.threaded || world.is_shared.load(std::memory_order_relaxed);
   if (locks && !world.mutex.try_lock()) return;  // the thread that has it lets the news in
   ucft_progress(world.context);

@@ -49,7 +49,8 @@ struct World {
   std::recursive_mutex mutex;   // MPI may free a communicator inside a call of ours
   std::atomic<int> waiting{0};  // for the mutex
   MPI_Group group = MPI_GROUP_NULL;
-  int lost_by = -1;  // MPI can't be used any more in this process, since that rank has died (creation.hpp)
+  bool has_ended = false;  // MPI_Finalize has left MPI as it was. Calls that come later are errors, and wait for nobody
+  int lost_by = -1;        // MPI can't be used any more in this process, since that rank has died (creation.hpp)
 };
 extern World world;
 inline bool collectives_raise() { return world.on_failure >= OnFailure::raise; }
@@ -67,6 +68,8 @@ void start_world();
 void close_world();
 // Leaves the job. Collective.
 void leave_world();
+// Behind that, if MPI is left as it is: exit handlers, such as HDF5's, may call MPI yet.
+void refuse_from_now_on();
 
 class Turn {
  public:

@@ -77,8 +77,17 @@ void ishrink() {
   }
 }
 
+// As HDF5's exit handler does, which closes files. After a death MPI is left as it is.
+void call_mpi_at_exit() {
+  static MPI_Comm comm = copy(MPI_COMM_WORLD);
+  std::atexit([] {
+    if (MPI_Barrier(comm) == MPI_SUCCESS) _exit(1);
+  });
+}
+
 void finalize() {
   MPI_Comm other = copy(MPI_COMM_WORLD);
+  if (!deaths.empty()) call_mpi_at_exit();
   for (const Death& death : deaths) let_die(death.victim);
   meet(other);  // nobody is in a call on MPI_COMM_WORLD
   if (rank == living().back()) revoke(MPI_COMM_WORLD);
