@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi/errors.hpp"
+#include "mpi/members.hpp"
 #include "mpi/nonblocking.hpp"
 #include "mpi/peers.hpp"
 #include "mpi/requests.hpp"
