@@ -77,9 +77,10 @@ void ishrink() {
   }
 }
 
-// As HDF5's exit handler does, which closes files. After a death MPI is left as it is.
+// As HDF5's exit handler does, which closes files. After a death MPI is left as it is: an error, which ends nothing.
 void call_mpi_at_exit() {
   static MPI_Comm comm = copy(MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
   std::atexit([] {
     if (MPI_Barrier(comm) == MPI_SUCCESS) _exit(1);
   });
