@@ -90,8 +90,7 @@ int begin_by_mpi(MPI_Comm comm, MPI_Request* request, const std::function<int()>
   return error;
 }
 
-void look_now_and_then() {
-  constexpr unsigned calls_per_look = 64;
+void look_now_and_then(unsigned calls_per_look) {
   thread_local unsigned calls __attribute__((tls_model("initial-exec"))) = 0;
   if (++calls % calls_per_look != 0) return;
   look_for_deaths();

@@ -44,14 +44,16 @@ class LastTurns {
   Clock::time_point limit_ = Clock::time_point::max();
 };
 
-// Lets the news in. Of a call that a program may make in a loop, and that may not have to wait.
-void look_now_and_then();
+// Lets the news in, once in so many calls of this thread. Of a call that a program may make in a loop, and that may not
+// have to wait. A look takes some us: that is for calls that find nothing; messages that come at once are to pay nothing.
+constexpr unsigned calls_per_look_in_tests = 64, calls_per_look_at_once = 4096;
+void look_now_and_then(unsigned calls_per_look);
 
 // done says whether it is over: true then. False: a peer has failed, and MPI has had its last turns.
 // function: said of this rank while it waits (Inside).
 template <class Done, class HasFailed>
 bool wait_unless(const char* function, Done done, HasFailed has_failed) {
-  look_now_and_then();
+  look_now_and_then(calls_per_look_at_once);
   LastTurns last;
   std::optional<Inside> inside;  // after the first turns
   for (;;) {

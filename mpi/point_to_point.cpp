@@ -118,7 +118,7 @@ int prepare(const Message& m, MPI_Request* request, Isend* form) {
 // Of a dead rank that is an error, so that loops of MPI_Iprobe end, too. They let the news in.
 int nothing_found(MPI_Comm comm, int peer) {
   if (!is_watched(peer)) return MPI_SUCCESS;
-  look_now_and_then();
+  look_now_and_then(calls_per_look_in_tests);
   drive();
   if (nobody_is_dead()) return MPI_SUCCESS;
   const int dead = failed_peer(comm, peer);

@@ -207,7 +207,7 @@ int run(How how, const char* function, Batch& batch, Test test, Over over, Fail 
     } else {
       drive();
       if (test()) return over();
-      look_now_and_then();
+      look_now_and_then(calls_per_look_in_tests);
       if (!has_failed()) return MPI_SUCCESS;
       if (comes_at_last(test)) return over();
     }
