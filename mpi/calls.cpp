@@ -48,13 +48,6 @@ std::vector<int> present_in(const Communicator& comm, const ucft_result_t& resul
 
 std::shared_ptr<const KeptBlocks> keep(const Blocks& blocks) { return std::make_shared<const KeptBlocks>(blocks); }
 
-// Makes room for a result, which deliver reads.
-void want_missing(const Communicator& comm, Collective& collective) {
-  collective.missing.resize(static_cast<std::size_t>(comm.size));
-  collective.result.missing = collective.missing.data();
-  collective.result.missing_capacity = comm.size;
-}
-
 // ---- reductions by rows ---------------------------------------------------------------------------------------------
 
 // Contributions of ranks, packed. Elements first .. first + count of the rows of some ranks are reduced.
@@ -90,7 +83,7 @@ ucft_status_t make_rows(const Communicator& comm, const Combining& call, int ele
   collective.sent.resize(bytes);
   collective.received.resize(bytes * static_cast<std::uint64_t>(comm.size));
   pack(call.input(), elements, call.type, collective.sent.data());
-  want_missing(comm, collective);
+  collective.want_missing(comm.size);
   collective.uses_operator = true;
   const Rows rows{bytes, first, count, keep(Blocks{.type = call.type}), call.op, call.recv};
   collective.deliver = [&comm, &collective, rows, choose] {
@@ -125,7 +118,7 @@ struct Lengths {
 // deliver: unpacks the blocks of those that are in the result, which lie one behind the other in `received`. Not that
 // of `except`.
 void unpack_at_end(const Communicator& comm, const Blocks& get, Collective& collective, int except = -1) {
-  want_missing(comm, collective);
+  collective.want_missing(comm.size);
   collective.deliver = [&comm, &collective, except, kept = keep(get)] {
     Lengths lengths(kept->get());
     lengths.put_together();
@@ -161,6 +154,12 @@ int check_is_committed(MPI_Comm comm, MPI_Datatype type) {
   return type == MPI_DATATYPE_NULL || find_element(type) != nullptr || world.lost_by >= 0
              ? MPI_SUCCESS
              : PMPI_Send(&type, 1, type, MPI_PROC_NULL, 0, comm);
+}
+
+void Collective::want_missing(int ranks) {
+  missing.resize(static_cast<std::size_t>(ranks));
+  result.missing = missing.data();
+  result.missing_capacity = ranks;
 }
 
 ucft_status_t Collective::end(ucft_status_t status) {
@@ -379,7 +378,7 @@ ucft_status_t Scatter::make(const Communicator& comm, Collective& collective) co
     exchange.get = room_for(get, collective);
     exchange.get_lengths.set(root, get.blocks().bytes(), 0);
   }
-  want_missing(comm, collective);
+  collective.want_missing(comm.size);
   collective.deliver = [&comm, &collective, root = root, then = std::move(collective.deliver)] {
     if (!has(present_in(comm, collective.result), root)) return UCFT_ERR_ROOT_FAILED;
     return then ? then() : UCFT_OK;

@@ -36,6 +36,8 @@ struct Collective {
   std::function<ucft_status_t()> deliver;  // after a success. Empty: all is in its place
   bool uses_operator = false;              // in deliver
 
+  // Makes room for a result, which deliver reads.
+  void want_missing(int ranks);
   // With its result, of which `missing` is filled. Returns the status of the call.
   ucft_status_t end(ucft_status_t status);
 };

@@ -54,6 +54,12 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
   return !collectives_raise() ? MPI_SUCCESS : raise_if_incomplete(on);
 }
 
+ucft_status_t run_barrier(const Communicator& comm, Waiting waiting, ucft_result_t* result) {
+  return run(
+      comm, Prepared::barrier, {},
+      [&](ucft_request_h* request) { return ucft_barrier_init(comm.handle, nullptr, request); }, waiting, result);
+}
+
 // The same call as the last one of its kind goes again.
 [[gnu::always_inline]] inline bool is_last(const Communicator* comm, Prepared::Kind kind, const Prepared& call) {
   return comm != nullptr && comm->prepared[kind].is_of(call);
@@ -164,10 +170,7 @@ int ucft::mpi::run_call(Function function, MPI_Comm on, const Communicator* comm
 }
 
 ucft_status_t ucft::mpi::meet(const Communicator& comm, ucft_result_t* result) {
-  return run(
-      comm, Prepared::barrier, {},
-      [&](ucft_request_h* request) { return ucft_barrier_init(comm.handle, nullptr, request); },
-      {.slice_us = 1, .is_bound = true}, result);
+  return run_barrier(comm, {.slice_us = 1, .is_bound = true}, result);
 }
 
 ucft_status_t ucft::mpi::agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest,
@@ -176,15 +179,13 @@ ucft_status_t ucft::mpi::agree_on_greatest(ucft_comm_h on, std::int32_t mine, st
   thread_local std::int32_t value;  // always the same place: ucft looks only once whether it is memory
   value = mine;
   Collective collective;
-  if (missing != nullptr) {
-    collective.result.missing = missing->data();
-    collective.result.missing_capacity = static_cast<std::int32_t>(missing->size());
-  }
+  if (missing != nullptr) collective.want_missing(static_cast<int>(missing->size()));
   const ucft_status_t status = run_once(nullptr, collective, [&](Collective& each) {
     return ucft_allreduce_init(on, UCFT_IN_PLACE, &value, 1, UCFT_INT32, &with, nullptr, &each.request);
   });
   greatest = value;
-  if (missing != nullptr) missing->resize(static_cast<std::size_t>(collective.result.missing_count));
+  if (missing != nullptr)
+    missing->assign(collective.missing.begin(), collective.missing.begin() + collective.result.missing_count);
   return status;
 }
 
@@ -223,8 +224,7 @@ int MPI_Barrier(MPI_Comm comm) {
     return again(Function::barrier, comm, *on, Prepared::barrier);
   if (on == nullptr) return pass_on(Function::barrier, Outcome::communicator, comm, [=] { return PMPI_Barrier(comm); });
   count(Function::barrier, Outcome::taken_over);
-  const auto init = [&](ucft_request_h* request) { return ucft_barrier_init(on->handle, nullptr, request); };
-  return result_of(comm, run(*on, Prepared::barrier, {}, init), -1);
+  return result_of(comm, run_barrier(*on, {}, nullptr), -1);
 }
 
 int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void* recv, int count, MPI_Datatype type,

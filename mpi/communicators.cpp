@@ -33,22 +33,6 @@ struct Last {
 };
 thread_local Last last __attribute__((tls_model("initial-exec"))) = {MPI_COMM_NULL, nullptr, 0};
 
-// MPI frees the communicator: all its ranks that live are here.
-int on_free(MPI_Comm, int, void* attribute, void*) {
-  changes.fetch_add(1, std::memory_order_release);
-  auto* communicator = static_cast<Communicator*>(attribute);
-  const bool is_alive = world.on && !world.has_ended;
-  if (is_alive) end_all_of(*communicator);
-  unregister(*communicator);
-  if (is_alive) {
-    const Turn turn;
-    if (communicator->handle != UCFT_COMM_NULL) ucft_comm_destroy(communicator->handle);
-    ucft_comm_destroy(communicator->control);
-  }
-  delete communicator;
-  return MPI_SUCCESS;
-}
-
 // ucft's part of a communicator.
 struct Part {
   ucft_comm_h handle = UCFT_COMM_NULL, control = UCFT_COMM_NULL;
@@ -62,6 +46,19 @@ struct Part {
   }
 };
 
+// MPI frees the communicator: all its ranks that live are here.
+int on_free(MPI_Comm, int, void* attribute, void*) {
+  changes.fetch_add(1, std::memory_order_release);
+  auto* communicator = static_cast<Communicator*>(attribute);
+  const bool is_alive = world.on && !world.has_ended;
+  if (is_alive) end_all_of(*communicator);
+  const Turn turn;
+  unregister(*communicator);
+  if (is_alive) Part{communicator->handle, communicator->control}.destroy();
+  delete communicator;
+  return MPI_SUCCESS;
+}
+
 void attach(MPI_Comm comm, const Part& part) {
   auto* communicator = new Communicator;
   communicator->handle = part.handle;
@@ -72,7 +69,7 @@ void attach(MPI_Comm comm, const Part& part) {
   PMPI_Comm_set_attr(comm, keyval, communicator);
   changes.fetch_add(1, std::memory_order_release);
   const Turn turn;
-  register_for_words(*communicator, *members_of(comm).all);
+  register_for_words(*communicator, members_of(comm).all);
 }
 
 }  // namespace
@@ -121,14 +118,6 @@ const Communicator* find_derived(MPI_Comm comm) {
 
 namespace {
 
-// The ranks of a part agree on this before MPI makes it.
-struct Agreed {
-  std::vector<int> ranks;  // in parent, in the order of the part
-  Creation end = Creation::made;
-  int tag = 0;
-  int left = 0;  // the greatest of their attempts_left
-};
-
 // Another one for each communicator that this process has a part in.
 std::int32_t next_serial() {
   static std::atomic<std::int32_t> made{0};
@@ -136,8 +125,8 @@ std::int32_t next_serial() {
 }
 
 // All survivors of part have come. part becomes a communicator without those that all know to be dead by now, and gets
-// what it lacks. UCFT_OK without a handle: not a member.
-ucft_status_t agree_on_members(MPI_Comm comm, const Communicator& parent, Creation mine, Part& part, Agreed& agreed) {
+// what it lacks. end: this rank's; the greatest of all, then.
+ucft_status_t agree_on_members(const Communicator& parent, Part& part, Members& members, Creation& end) {
   struct Introduction {
     std::int32_t rank, end, left, serial;
   };
@@ -150,7 +139,7 @@ ucft_status_t agree_on_members(MPI_Comm comm, const Communicator& parent, Creati
     const std::span all(room.data(), static_cast<std::size_t>(size));
     std::int32_t place = 0;
     ucft_comm_rank(part.handle, &place);
-    all[static_cast<std::size_t>(place)] = {parent.rank, static_cast<std::int32_t>(mine), attempts_left(),
+    all[static_cast<std::size_t>(place)] = {parent.rank, static_cast<std::int32_t>(end), attempts_left(),
                                             next_serial()};
     ucft_result_t result = UCFT_RESULT_INIT;
     ucft_status_t status =
@@ -159,15 +148,16 @@ ucft_status_t agree_on_members(MPI_Comm comm, const Communicator& parent, Creati
     if (status != UCFT_OK) return status;
     ucft_comm_size(part.control, &copied);
     if (copied == size && result.contributors == static_cast<std::uint32_t>(size)) {
-      agreed.ranks.clear();
+      members.ranks.clear();
+      members.left = 0;
       for (const Introduction& each : all) {
-        agreed.ranks.push_back(each.rank);
-        agreed.end = std::max(agreed.end, static_cast<Creation>(each.end));
-        agreed.left = std::max(agreed.left, each.left);
+        members.ranks.push_back(each.rank);
+        members.left = std::max(members.left, each.left);
+        end = std::max(end, static_cast<Creation>(each.end));
       }
-      const int first = members_of(comm).world_rank_of(all.front().rank);
+      const int first = members_of(members.parent).world_rank_of(all.front().rank);
       part.id = std::int64_t{all.front().serial} << 32 | first;
-      agreed.tag = tag_of(all.front().serial, first, agreed.left);
+      members.tag = tag_of(all.front().serial, first, members.left);
       return UCFT_OK;
     }
     std::swap(part.handle, part.control);  // the copy is of the survivors
@@ -192,17 +182,13 @@ int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t s
   if (status == UCFT_OK && part.handle == UCFT_COMM_NULL) return MPI_SUCCESS;
   Members members{comm, {}};
   for (;;) {
-    Agreed agreed;
-    const Creation before = world.lost_by >= 0 ? Creation::lost : Creation::made;
-    if (status == UCFT_OK) status = agree_on_members(comm, parent, before, part, agreed);
+    Creation before = world.lost_by >= 0 ? Creation::lost : Creation::made;
+    if (status == UCFT_OK) status = agree_on_members(parent, part, members, before);
     if (status != UCFT_OK) return raise_status(comm, status, -1);
-    if (agreed.end == Creation::lost) {
+    if (before == Creation::lost) {
       part.destroy();
       return raise_death(comm, some_death());
     }
-    members.ranks = agreed.ranks;
-    members.tag = agreed.tag;
-    members.left = agreed.left;
     MPI_Comm made = MPI_COMM_NULL;
     int error = MPI_SUCCESS;
     const Creation mine = make(members, &made, error);
@@ -325,11 +311,11 @@ int attach_part(MPI_Comm comm, Creation mine, int error, MPI_Comm* part) {
     PMPI_Group_free(&group);
   }
   Part ours;
-  Agreed agreed;
+  Members members{comm, {}};
   ucft_status_t status = split_here(parent.handle, colour, rank, ours);
-  if (status == UCFT_OK && is_member) status = agree_on_members(comm, parent, mine, ours, agreed);
+  if (status == UCFT_OK && is_member) status = agree_on_members(parent, ours, members, mine);
   if (status != UCFT_OK || !is_member) return raise_status(comm, status, -1);
-  if (static_cast<int>(agreed.ranks.size()) == size)
+  if (static_cast<int>(members.ranks.size()) == size)
     attach(*part, ours);
   else
     ours.destroy();  // one has died since: its collectives are MPI's, and errors

@@ -31,30 +31,32 @@ std::vector<int> translate(const Members& members, MPI_Group into) {
   return ranks;
 }
 
+Needed needed_of(const Members& members) {
+  return std::make_shared<const std::vector<int>>(translate(members, world.group));
+}
+
+// A call of MPI's is left since one of them has died: that is the end of MPI here.
+Creation lose_mpi_by(const Members& members) {
+  lose_mpi(first_dead(needed_of(members)));
+  return Creation::lost;
+}
+
 // A death among the members, and then some time for steps that do not depend on it. A rank that gives up too soon costs
 // the others an attempt.
 class Deaths {
  public:
   Deaths(const Members& members, std::chrono::milliseconds patience)
-      : ranks_(translate(members, world.group)), patience_(patience) {}
-  // No call of MPI: another thread may be inside.
+      : needed_(needed_of(members)), patience_(patience) {}
   bool end_the_wait() {
     look_for_deaths();
-    if (nobody_is_dead()) return false;
-    for (std::size_t i = 0; i < ranks_.size() && dead_ < 0; ++i)
-      if (failure_of(ranks_[i]) >= 0) {
-        dead_ = ranks_[i];
-        limit_ = Clock::now() + patience_;
-      }
-    return dead_ >= 0 && Clock::now() > limit_;
+    if (limit_ == Clock::time_point::max() && first_dead(needed_) >= 0) limit_ = Clock::now() + patience_;
+    return Clock::now() > limit_;
   }
-  int dead() const { return dead_; }  // rank of the world; -1: none
 
  private:
-  std::vector<int> ranks_;
+  Needed needed_;
   std::chrono::milliseconds patience_;
-  int dead_ = -1;
-  Clock::time_point limit_;
+  Clock::time_point limit_ = Clock::time_point::max();
 };
 
 // MPI writes into it. It is MPI's for ever where a call is left.
@@ -72,7 +74,7 @@ Creation blocking(const Members& members, MPI_Comm* created, int& error, Make ma
     Deaths deaths(members, 20ms);
     if (!call_on_own_stack(run, [&] { return deaths.end_the_wait(); })) return Creation::unfinished;
   } else {
-    const Needed needed = std::make_shared<const std::vector<int>>(translate(members, world.group));
+    const Needed needed = needed_of(members);
     if (!call_watched(run, needed, error)) return lose_mpi(first_dead(needed)), Creation::lost;
   }
   *created = call->created;
@@ -96,8 +98,7 @@ Creation nonblocking(const Members& members, MPI_Comm* created, int& error, Begi
 #ifdef OPEN_MPI
     return Creation::unfinished;
 #else
-    lose_mpi(deaths.dead());
-    return Creation::lost;
+    return lose_mpi_by(members);
 #endif
   }
   *created = call->created;
@@ -150,10 +151,8 @@ Creation create_group(const Members& members, MPI_Comm* created, int& error) {
     return PMPI_Comm_create_group(parent, chosen, tag, made);
   });
   if (end == Creation::unfinished) left_alone = std::max(left_alone.load(), members.left) + 1;
-  if (end == Creation::unfinished && (is_behind_copy || left_alone > most_left)) {  // no tag is lower
-    lose_mpi(first_dead(std::make_shared<const std::vector<int>>(translate(members, world.group))));
-    return Creation::lost;
-  }
+  if (end == Creation::unfinished && (is_behind_copy || left_alone > most_left))
+    return lose_mpi_by(members);  // no tag is lower
   if (end == Creation::made || end == Creation::failed) PMPI_Group_free(&chosen);
   if (end == Creation::made) inherit_error_handler(members.parent, *created);
   return end;

@@ -27,10 +27,10 @@ enum class Creation : int {
   failed       // MPI says why
 };
 
-// The ranks of the new communicator as its parent numbers them.
+// The ranks of the new communicator agree on this before MPI makes it.
 struct Members {
   MPI_Comm parent;
-  std::vector<int> ranks;
+  std::vector<int> ranks;  // as the parent numbers them, in the order of the new one
   int tag = 0;   // of messages: no other communicator that is made at the same time by one of these ranks has it
   int left = 0;  // the greatest of their attempts_left
   bool is_behind_copy = false;  // a copy of parent that is not complete has been left alone

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "mpi/revocation.hpp"
 #include "ucft/mpi/mpi-ext.h"
@@ -42,6 +43,14 @@ bool is_ulfms(int code) {
          (code == MPIX_ERR_PROC_FAILED || code == MPIX_ERR_PROC_FAILED_PENDING || code == MPIX_ERR_REVOKED);
 }
 
+// Of a code that code_of has made: its sentence and class. first: empty of another one.
+std::pair<std::string, int> said_by(int code) {
+  const std::lock_guard lock(mutex_of_codes);
+  for (const auto& [sentence, own] : codes)
+    if (own.code == code) return {sentence, own.error_class};
+  return {};
+}
+
 int class_of(ucft_status_t status) {
   switch (status) {
     case UCFT_ERR_TOO_MANY_FAILURES:
@@ -55,12 +64,15 @@ int class_of(ucft_status_t status) {
 }
 
 #ifdef OPEN_MPI
-void end_job_if_fatal(MPI_Errhandler, const std::string&) {}  // its handler sees to that: aborting.cpp
+void end_job_if_fatal(MPI_Errhandler, int) {}  // its handler sees to that: aborting.cpp
 #else
 // MPICH's handler ends its caller alone where it is called by MPI_Comm_call_errhandler and its like (4.0.2).
-void end_job_if_fatal(MPI_Errhandler handler, const std::string& sentence) {
+void end_job_if_fatal(MPI_Errhandler handler, int code) {
   if (handler != MPI_ERRORS_ARE_FATAL) return;
-  std::fprintf(stderr, "%s; rank %d ends the job, as MPI_ERRORS_ARE_FATAL\n", sentence.c_str(), world.rank);
+  char sentence[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, sentence, &length);
+  std::fprintf(stderr, "%s; rank %d ends the job, as MPI_ERRORS_ARE_FATAL\n", sentence, world.rank);
   wait_until_stderr_is_read();
   PMPI_Abort(MPI_COMM_WORLD, 1);
 }
@@ -71,10 +83,7 @@ int raise_on(Object object, int code, int (*handler_of)(Object, MPI_Errhandler*)
   if (is_silent) return code;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handler_of(object, &handler) == MPI_SUCCESS) {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    end_job_if_fatal(handler, text);
+    end_job_if_fatal(handler, code);
     PMPI_Errhandler_free(&handler);
   }
   call(object, code);
@@ -99,14 +108,10 @@ void prepare_errors() {
 }
 
 std::string sentence_of(int code) {
-  if (code == MPIX_ERR_REVOKED && are_prepared) return "ucft: the communicator has been revoked";
-  if (is_ulfms(code))
-    return last_failed < 0 ? "ucft: a rank has failed"
-                           : "ucft: rank " + std::to_string(last_failed) + " of MPI_COMM_WORLD has failed";
-  const std::lock_guard lock(mutex_of_codes);
-  for (const auto& [sentence, own] : codes)
-    if (own.code == code) return sentence;
-  return {};
+  if (!is_ulfms(code)) return said_by(code).first;
+  if (code == MPIX_ERR_REVOKED) return "ucft: the communicator has been revoked";
+  return last_failed < 0 ? "ucft: a rank has failed"
+                         : "ucft: rank " + std::to_string(last_failed) + " of MPI_COMM_WORLD has failed";
 }
 
 void revoke_for(MPI_Comm comm, int code) {
@@ -173,13 +178,9 @@ using namespace ucft::mpi;
 extern "C" {
 
 int MPI_Error_class(int code, int* error_class) {
-  if (!is_ulfms(code)) {
-    const std::lock_guard lock(mutex_of_codes);
-    for (const auto& [sentence, own] : codes)
-      if (own.code == code) return *error_class = own.error_class, MPI_SUCCESS;
-    return PMPI_Error_class(code, error_class);
-  }
-  *error_class = code;
+  const auto [sentence, own] = said_by(code);
+  if (!is_ulfms(code) && sentence.empty()) return PMPI_Error_class(code, error_class);
+  *error_class = sentence.empty() ? code : own;
   return MPI_SUCCESS;
 }
 

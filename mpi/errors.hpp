@@ -41,14 +41,15 @@ int raise_failure_elsewhere(MPI_Comm comm);
 int raise_error(MPI_Comm comm, ucft_status_t status, int root);
 // MPI_SUCCESS of UCFT_OK; else raises what status says. root: of a rooted operation, as comm numbers it; else -1.
 // do_it raises nothing itself (Silence): its error of ucft's is raised behind it, when nothing is held any more.
+// revokes: as raise_code has it.
 template <class Do>
-int raise_behind(MPI_Comm comm, const Do& do_it) {
+int raise_behind(MPI_Comm comm, const Do& do_it, bool revokes = true) {
   int code = MPI_SUCCESS;
   {
     const Silence silence;
     code = do_it();
   }
-  return code == MPI_SUCCESS || sentence_of(code).empty() ? code : raise_code(comm, code);
+  return code == MPI_SUCCESS || sentence_of(code).empty() ? code : raise_code(comm, code, revokes);
 }
 inline int raise_status(MPI_Comm comm, ucft_status_t status, int root) {
   return status == UCFT_OK ? MPI_SUCCESS : raise_error(comm, status, root);

@@ -91,10 +91,15 @@ int first_dead(const Needed& needed) {
   return -1;
 }
 
+int unusable(MPI_Comm comm) {
+  if (nobody_is_dead()) return -1;
+  return world.lost_by >= 0 ? world.lost_by : is_revoked(comm) ? by_revocation : -1;
+}
+
 int dead_member(MPI_Comm comm) {
   if (nobody_is_dead() || comm == MPI_COMM_NULL) return -1;
-  if (world.lost_by >= 0) return world.lost_by;
-  return is_revoked(comm) ? by_revocation : first_dead(members_of(comm).all);
+  const int why = unusable(comm);
+  return why >= 0 ? why : first_dead(members_of(comm).all);
 }
 
 int dead_sender(MPI_Comm comm, int peer) {
@@ -103,8 +108,8 @@ int dead_sender(MPI_Comm comm, int peer) {
 
 int dead_peer(MPI_Comm comm, int peer) {
   if (nobody_is_dead() || comm == MPI_COMM_NULL || peer == MPI_PROC_NULL) return -1;
-  if (world.lost_by >= 0) return world.lost_by;
-  return is_revoked(comm) ? by_revocation : members_of(comm).failed(peer);
+  const int why = unusable(comm);
+  return why >= 0 ? why : members_of(comm).failed(peer);
 }
 
 }  // namespace ucft::mpi

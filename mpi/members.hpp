@@ -33,10 +33,11 @@ const Roster& members_of(MPI_Comm comm);
 const Roster& members_of_window(MPI_Win window);
 Needed members_of_group(MPI_Group group);
 
+// The rank by which this one has lost MPI, or by_revocation if comm has been revoked; else -1.
+int unusable(MPI_Comm comm);
 // Rank whose death is a failure of one of them, or -1. No call of MPI.
 int first_dead(const Needed& needed);
-// The same of a member of comm, of either side of an intercommunicator. Or the rank by which this one has lost MPI, or
-// by_revocation.
+// The same of a member of comm, of either side of an intercommunicator; or why it is unusable.
 int dead_member(MPI_Comm comm);
 // The same of one rank of comm, revoked or not; of MPI_ANY_SOURCE any member. Not where MPI is lost.
 int dead_sender(MPI_Comm comm, int peer);

@@ -10,8 +10,8 @@
 #include "mpi/collectives.hpp"
 #include "mpi/datatypes.hpp"
 #include "mpi/errors.hpp"
-#include "mpi/peers.hpp"
 #include "mpi/members.hpp"
+#include "mpi/peers.hpp"
 #include "mpi/requests.hpp"
 #include "mpi/revocation.hpp"
 #include "mpi/running.hpp"
@@ -42,16 +42,6 @@ std::atomic<int> going{0};                    // that have not ended
 std::list<std::unique_ptr<Started>> started;  // in the order of the calls; guarded by a Turn
 std::vector<MPI_Op> freed;                    // by the program, and used by one of them
 
-int fill_status(void*, MPI_Status* status) {
-  PMPI_Status_set_elements(status, MPI_BYTE, 0);
-  PMPI_Status_set_cancelled(status, 0);
-  status->MPI_SOURCE = MPI_UNDEFINED;
-  status->MPI_TAG = MPI_UNDEFINED;
-  return MPI_SUCCESS;
-}
-int let_it_go(void*) { return MPI_SUCCESS; }
-int do_not_cancel(void*, int) { return MPI_SUCCESS; }
-
 // In UCFT_MPI_ON_FAILURE=raise, too.
 int code_of_end(const Started& one, ucft_status_t status) {
   if (one.is_revoked()) return death_code(by_revocation);
@@ -60,13 +50,15 @@ int code_of_end(const Started& one, ucft_status_t status) {
   return dead >= 0 ? death_code(dead) : MPI_SUCCESS;
 }
 
-// An end, with that status of ucft's.
-void end(Started& one, ucft_status_t status) {
-  one.error = code_of_end(one, one.collective.end(status));
+void end_with(Started& one, int error) {
+  one.error = error;
   one.has_ended = true;
   --going;
   if (one.request != MPI_REQUEST_NULL && world.lost_by < 0) PMPI_Grequest_complete(one.request);
 }
+
+// An end, with that status of ucft's.
+void end(Started& one, ucft_status_t status) { end_with(one, code_of_end(one, one.collective.end(status))); }
 
 // It may have to wait.
 void post_one(Started& one) {
@@ -174,6 +166,19 @@ bool has_begun_on(const Communicator& comm) {
                      [&](const auto& one) { return one->on == &comm && !one->has_ended && !one->is_on_control; });
 }
 
+int make_request(MPI_Request* request) {
+  const auto fill_status = [](void*, MPI_Status* status) {
+    PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+  };
+  const auto let_it_go = [](void*) { return MPI_SUCCESS; };
+  const auto do_not_cancel = [](void*, int) { return MPI_SUCCESS; };
+  return PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, request);
+}
+
 int begin_deferred(MPI_Comm on, const Communicator& comm, const std::function<int()>& call, MPI_Request* request) {
   auto one = std::make_unique<Started>();
   one->on = &comm;
@@ -181,9 +186,7 @@ int begin_deferred(MPI_Comm on, const Communicator& comm, const std::function<in
   one->is_on_control = true;
   one->deferred = call;
   const Turn turn;
-  if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
-      error != MPI_SUCCESS)
-    return error;
+  if (const int error = make_request(&one->request); error != MPI_SUCCESS) return error;
   *request = one->request;
   requests.add(*request, {.comm = on, .collective = one.get()});
   started.push_back(std::move(one));
@@ -194,21 +197,18 @@ int begin_deferred(MPI_Comm on, const Communicator& comm, const std::function<in
 void make_deferred(std::vector<Started*> calls) {
   std::erase_if(calls, [](const Started* one) { return !one->deferred || one->has_ended; });
   std::sort(calls.begin(), calls.end(), [](const Started* a, const Started* b) { return a->on->id < b->on->id; });
+  const Silence silence;  // whoever waits raises the errors
   for (Started* one : calls) {
-    {
-      const Silence silence;
-      one->error = one->deferred();
-    }
+    const int error = one->deferred();
     const Turn turn;
-    one->has_ended = true;
-    --going;
-    if (world.lost_by < 0) PMPI_Grequest_complete(one->request);
+    end_with(*one, error);
   }
 }
 
 void end_all_of(const Communicator& comm) {
   const auto is_going = [&] {
     const Turn turn;
+    if (comm.is_revoked && comm.handle != UCFT_COMM_NULL) return true;
     return std::any_of(started.begin(), started.end(),
                        [&](const auto& one) { return one->on == &comm && !one->has_ended; });
   };
@@ -256,8 +256,7 @@ int begin_here(Function function, MPI_Comm on, const Communicator& comm, const C
     if (const ucft_status_t status = call.make(comm, one->collective); status != UCFT_OK)
       return raise_status(on, status, one->collective.root);
     if (one->is_wanted)
-      if (const int error = PMPI_Grequest_start(fill_status, let_it_go, do_not_cancel, nullptr, &one->request);
-          error != MPI_SUCCESS) {
+      if (const int error = make_request(&one->request); error != MPI_SUCCESS) {
         ucft_request_free(one->collective.request);
         return error;
       }

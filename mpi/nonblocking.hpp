@@ -23,7 +23,7 @@ MPI_Comm communicator_of(const Started& started);
 bool revokes(const Started& started);
 // The program does not wait for it: it is forgotten at its end.
 void let_go(Started* started);
-// MPI frees the communicator: they end before that.
+// MPI frees the communicator: they end before that. One that is revoked is left then: all its members know that it is.
 void end_all_of(const Communicator& comm);
 // It has been revoked: those that are queued end as errors. In a Turn.
 void end_queued_of(const Communicator& comm);
@@ -31,6 +31,9 @@ void end_queued_of(const Communicator& comm);
 void end_queued_on_control(const Communicator& comm);
 // Whether one of comm's is begun and has not ended. In a Turn.
 bool has_begun_on(const Communicator& comm);
+
+// A request of MPI's that is complete when we say so.
+int make_request(MPI_Request* request);
 
 // A call that blocks, as a request: it is made where the program waits or tests for it the first time. Of several the
 // one on the communicator with the lowest number comes first.

@@ -5,7 +5,6 @@
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
 #include "mpi/peers.hpp"
-#include "mpi/revocation.hpp"
 #include "mpi/running.hpp"
 #include "mpi/watch.hpp"
 
@@ -17,8 +16,8 @@ template <class Pmpi>
 int on_group(const char* function, MPI_Comm comm, MPI_Group group, Pmpi pmpi) {
   if (!world.on || comm == MPI_COMM_NULL || group == MPI_GROUP_NULL) return pmpi();
   const auto raise = [&](int dead) { return raise_death(comm, dead); };
-  if (is_revoked(comm)) return raise(by_revocation);
-  return world.lost_by >= 0 ? raise(world.lost_by) : run_watched(function, members_of_group(group), pmpi, raise);
+  const int why = unusable(comm);
+  return why >= 0 ? raise(why) : run_watched(function, members_of_group(group), pmpi, raise);
 }
 
 // Members of the other side are not known yet: it is left if any rank of the world dies.

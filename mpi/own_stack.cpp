@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include <vector>
+#include <utility>
 
 namespace ucft::mpi {
 
@@ -23,15 +23,11 @@ struct CallOnStack {
 };
 thread_local CallOnStack* on_stack __attribute__((tls_model("initial-exec"))) = nullptr;
 
-thread_local std::vector<void*> idle_stacks;
+thread_local void* idle_stack = nullptr;
 
 // nullptr: no memory.
 void* take_stack() {
-  if (!idle_stacks.empty()) {
-    void* const stack = idle_stacks.back();
-    idle_stacks.pop_back();
-    return stack;
-  }
+  if (idle_stack != nullptr) return std::exchange(idle_stack, nullptr);
   void* const stack =
       mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return nullptr;
@@ -67,7 +63,7 @@ bool call_on_own_stack(const std::function<void()>& call, const std::function<bo
   swapcontext(&one->caller, &one->callee);
   on_stack = nullptr;
   if (!one->has_ended) return false;
-  idle_stacks.push_back(stack);
+  idle_stack = stack;
   delete one;
   return true;
 }

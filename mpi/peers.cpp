@@ -51,8 +51,7 @@ int failed_peer(MPI_Comm comm, int peer) {
   if (peer == every_member)
     return nobody_is_dead() ? -1 : world.lost_by >= 0 ? world.lost_by : first_dead(members_of(comm).all);
   if (peer != MPI_ANY_SOURCE || nobody_is_dead() || comm == MPI_COMM_NULL) return dead_peer(comm, peer);
-  if (world.lost_by >= 0) return world.lost_by;
-  if (is_revoked(comm)) return by_revocation;
+  if (const int why = unusable(comm); why >= 0) return why;
   const Turn turn;
   const Acknowledged& acknowledged = all_acknowledged_on(comm);
   bool others_live = false;

@@ -45,7 +45,7 @@ class LastTurns {
 };
 
 // Lets the news in, once in so many calls of this thread. Of a call that a program may make in a loop, and that may not
-// have to wait. A look takes some us: that is for calls that find nothing; messages that come at once are to pay nothing.
+// have to wait. A look takes some us: tests that find nothing may, messages that come at once are to pay nothing.
 constexpr unsigned calls_per_look_in_tests = 64, calls_per_look_at_once = 4096;
 void look_now_and_then(unsigned calls_per_look);
 

@@ -11,7 +11,6 @@
 #include "mpi/peers.hpp"
 #include "mpi/report.hpp"
 #include "mpi/requests.hpp"
-#include "mpi/revocation.hpp"
 #include "mpi/world.hpp"
 
 using namespace ucft::mpi;
@@ -19,12 +18,6 @@ using namespace ucft::mpi;
 namespace {
 
 int refuse(MPI_Comm comm, int peer, int dead) { return raise_code(comm, name_failed_peer(comm, peer, dead)); }
-
-// For any peer: the rank by which MPI is lost, or by_revocation; else -1.
-int unusable(MPI_Comm comm) {
-  if (nobody_is_dead()) return -1;
-  return world.lost_by >= 0 ? world.lost_by : is_revoked(comm) ? by_revocation : -1;
-}
 
 bool is_watched(int peer) { return world.on && (peer >= 0 || peer == MPI_ANY_SOURCE); }
 

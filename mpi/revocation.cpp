@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <vector>
 
 #include "mpi/nonblocking.hpp"
-#include "mpi/running.hpp"
 
 namespace ucft::mpi {
 
@@ -27,7 +27,7 @@ struct Outgoing {
 
 struct Known {
   Communicator* comm;
-  std::vector<int> members;
+  Needed members;
   std::vector<int> have_said;  // members that know of its revocation
   bool is_left = false;
 };
@@ -112,7 +112,8 @@ void end_what_is_sent() {
       ++each;
       continue;
     }
-    if (const auto about = known.find(each->word.about); status != UCFT_OK && about != known.end())
+    const auto about = each->word.kind == Word::lost ? known.end() : known.find(each->word.about);
+    if (status != UCFT_OK && about != known.end())
       note(about->second.have_said, each->to);  // it has died, or has left: it will be in no operation
     ucft_request_free(each->request);
     each = going_out.erase(each);
@@ -120,7 +121,7 @@ void end_what_is_sent() {
 }
 
 bool know_all(const Known& one) {
-  return std::all_of(one.members.begin(), one.members.end(), [&](int rank) {
+  return std::all_of(one.members->begin(), one.members->end(), [&](int rank) {
     return rank == world.rank || is_dead(rank) ||
            std::find(one.have_said.begin(), one.have_said.end(), rank) != one.have_said.end();
   });
@@ -160,7 +161,7 @@ void end_words() {
   going_out.clear();
 }
 
-void register_for_words(Communicator& comm, const std::vector<int>& members) {
+void register_for_words(Communicator& comm, const Needed& members) {
   Known& one = known[comm.id];
   one = {&comm, members, {}};
   const auto before = early.find(comm.id);
@@ -170,23 +171,16 @@ void register_for_words(Communicator& comm, const std::vector<int>& members) {
   revoke(comm);
 }
 
-void unregister(Communicator& comm) {
-  while (world.on && !world.has_ended && comm.is_revoked && comm.handle != UCFT_COMM_NULL) {
-    look_for_deaths();
-    let_mpi_go_on();
-    leave_revoked();
-  }
-  const Turn turn;
-  known.erase(comm.id);
-}
+void unregister(const Communicator& comm) { known.erase(comm.id); }
 
 void revoke(const Communicator& comm) {
   if (comm.is_revoked) return;
   comm.is_revoked = true;
-  if (!known[comm.id].is_left) ++to_be_left;
+  const Known& one = known[comm.id];
+  if (!one.is_left) ++to_be_left;
   forget_found();
   world.deaths.fetch_add(1, std::memory_order_release);
-  for (const int rank : known[comm.id].members) say(rank, Word::revoked, comm.id);
+  for (const int rank : *one.members) say(rank, Word::revoked, comm.id);
 }
 
 bool is_revoked(MPI_Comm comm) {

@@ -6,9 +6,8 @@
 // Meanwhile, and afterwards, the communicator is of no use (find_communicator); its `control` is.
 #pragma once
 
-#include <vector>
-
 #include "mpi/communicators.hpp"
+#include "mpi/members.hpp"
 
 namespace ucft::mpi {
 
@@ -20,9 +19,9 @@ void say_lost(int by);
 void end_words();
 
 // A communicator of these ranks of MPI_COMM_WORLD. Words about it may have come before. In a Turn.
-void register_for_words(Communicator& comm, const std::vector<int>& members);
-// It is being freed. One that is revoked is left before that, which waits until all members know.
-void unregister(Communicator& comm);
+void register_for_words(Communicator& comm, const Needed& members);
+// It is being freed. In a Turn.
+void unregister(const Communicator& comm);
 
 // By this rank, or since another one has said so. In a Turn.
 void revoke(const Communicator& comm);

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 
+#include "mpi/nonblocking.hpp"
 #include "mpi/revocation.hpp"
 
 namespace ucft::mpi {
@@ -21,9 +22,7 @@ void let_mpi_go_on() {
   if (world.lost_by >= 0) return;
   const std::unique_lock lock(never_is_tested, std::try_to_lock);
   if (!lock) return;  // another thread does it
-  if (never == MPI_REQUEST_NULL)
-    PMPI_Grequest_start([](void*, MPI_Status*) { return MPI_SUCCESS; }, [](void*) { return MPI_SUCCESS; },
-                        [](void*, int) { return MPI_SUCCESS; }, nullptr, &never);
+  if (never == MPI_REQUEST_NULL) make_request(&never);
   int is_complete = 0;
   PMPI_Test(&never, &is_complete, MPI_STATUS_IGNORE);
 }

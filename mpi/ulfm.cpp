@@ -72,9 +72,7 @@ class Agreement final : public Call {
   ucft_status_t make(const Communicator& comm, Collective& collective) const override {
     const std::size_t words = 1 + (static_cast<std::size_t>(comm.size) + 63) / 64;
     collective.received.resize(words * sizeof(std::uint64_t));
-    collective.missing.resize(static_cast<std::size_t>(comm.size));
-    collective.result.missing = collective.missing.data();
-    collective.result.missing_capacity = comm.size;
+    collective.want_missing(comm.size);
     auto* const all = reinterpret_cast<std::uint64_t*>(collective.received.data());
     all[0] = static_cast<std::uint32_t>(*flag_);
     for (int rank = 0; rank < comm.size; ++rank)
@@ -182,11 +180,8 @@ int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm* shrunk) {
   const Communicator* const on = find_or_raise(comm, shrunk, error);
   if (on == nullptr) return error;
   count(Function::comm_shrink, Outcome::taken_over);
-  {
-    const Silence silence;
-    error = shrink(comm, *on, shrunk);
-  }
-  return error == MPI_SUCCESS || sentence_of(error).empty() ? error : raise_code(comm, error, false);
+  return raise_behind(
+      comm, [&] { return shrink(comm, *on, shrunk); }, false);
 }
 
 int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm* shrunk, MPI_Request* request) {

@@ -54,8 +54,8 @@ int run_watched(const char* function, Needed needed, const Pmpi& pmpi, const Rai
 template <class Pmpi, class Raise>
 int run_watched(const char* function, MPI_Comm comm, const Pmpi& pmpi, const Raise& raise) {
   if (!world.on || comm == MPI_COMM_NULL) return pmpi();
-  if (const int dead = dead_member(comm); dead >= 0) return raise(dead);
-  return run_watched(function, members_of(comm).all, pmpi, raise);
+  const int dead = dead_member(comm);
+  return dead >= 0 ? raise(dead) : run_begun(function, members_of(comm).all, false, pmpi, raise);
 }
 template <class Pmpi>
 int run_watched(const char* function, MPI_Comm comm, const Pmpi& pmpi) {

@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "mpi/communicators.hpp"
 #include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
+#include "mpi/members.hpp"
 #include "mpi/revocation.hpp"
 #include "mpi/running.hpp"
 #include "mpi/watch.hpp"
@@ -145,10 +145,8 @@ void start_world() {
     prepare_creation();
     world.on = Inside::speaks = true;
     prepare_errors();
-    std::vector<int> all(static_cast<std::size_t>(world.size));
-    std::iota(all.begin(), all.end(), 0);
     const Turn turn;
-    register_for_words(of_world, all);
+    register_for_words(of_world, members_of(MPI_COMM_WORLD).all);
     if (world.on_failure == OnFailure::end) watch_always();
     return;
   }

@@ -1,18 +1,8 @@
 ! What mpi_survivor does, in small and in Fortran: MODULE is mpi or mpi_f08. program VICTIM: that rank ends itself half-way.
 program mpi_fortran
   use MODULE
-  use, intrinsic :: iso_c_binding
+  use mpi_die
   implicit none
-  interface
-    integer(c_int) function c_raise(signal) bind(c, name="raise")
-      import :: c_int
-      integer(c_int), value :: signal
-    end function
-    subroutine c_exit(code) bind(c, name="_exit")
-      import :: c_int
-      integer(c_int), value :: code
-    end subroutine
-  end interface
   integer, parameter :: rounds = 100
   integer :: rank, ranks, error, round, victim, root, i, word, copies, present, last, wrong, of_half
   integer :: mine(2), sums(2)
@@ -155,13 +145,6 @@ contains
     end if
     call MPI_Wait(requests(2), MPI_STATUS_IGNORE, error)
     if (error /= MPI_SUCCESS .and. to /= victim) wrong = wrong + 1
-  end subroutine
-
-  subroutine die()
-    character(len=16) :: by
-    call get_environment_variable('DIE_BY', by)
-    if (by /= 'exit') error = c_raise(9_c_int)
-    call c_exit(9_c_int)
   end subroutine
 
   ! found: whose contributions are in a sum. All, or all but the victim, and then for ever.

@@ -197,7 +197,7 @@ void revoke_dying() {
     const auto [victim, when] = deaths[i];
     meet();
     if (rank == victim) {
-      sleep_ms(20);
+      sleep_ms(20);  // most wait by then
       if (when >= 0) die_in(when);
       MPIX_Comm_revoke(comm);
       die();

@@ -1,22 +1,11 @@
 ! ULFM's calls in Fortran: rank 1 ends itself, and the others repair the communicator.
 program mpi_ulfm
   use mpi
-  use, intrinsic :: iso_c_binding
+  use mpi_die
   implicit none
   include 'mpif-ext.h'
-  interface
-    integer(c_int) function c_raise(signal) bind(c, name="raise")
-      import :: c_int
-      integer(c_int), value :: signal
-    end function
-    subroutine c_exit(code) bind(c, name="_exit")
-      import :: c_int
-      integer(c_int), value :: code
-    end subroutine
-  end interface
   integer :: error, class, rank, ranks, comm, shrunk, flag, group, count, acked, word, other, request, wrong = 0
   logical :: is_revoked
-  character(len=8) :: by
 
   call MPI_Init(error)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
@@ -26,11 +15,7 @@ program mpi_ulfm
   call MPIX_Comm_is_revoked(comm, is_revoked, error)
   call expect(.not. is_revoked, 'revoked too early')
   call MPI_Barrier(comm, error)
-  if (rank == 1) then
-    call get_environment_variable('DIE_BY', by)
-    if (by == 'exit') call c_exit(9)
-    error = c_raise(9)
-  end if
+  if (rank == 1) call die()
   call MPI_Recv(word, 1, MPI_INTEGER, 1, 0, comm, MPI_STATUS_IGNORE, error)
   call MPI_Error_class(error, class, other)
   call expect(error == MPIX_ERR_PROC_FAILED .and. class == error, 'a receive from the dead')

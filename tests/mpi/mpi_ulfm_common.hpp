@@ -350,7 +350,7 @@ void expect_agreed(MPI_Comm comm, int mine, int wanted, int error, const std::st
 
 int without(int bit) { return static_cast<int>(~(1U << bit)); }
 
-// What without(rank) of each of these is together.
+// The AND of without(rank) of each of these.
 int without_all(const std::vector<int>& ranks) {
   int flags = -1;
   for (int r : ranks) flags &= without(r);

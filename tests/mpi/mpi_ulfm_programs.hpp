@@ -203,7 +203,7 @@ bool is_well(MPI_Comm comm, int error, int* errors) {
   return error == MPI_SUCCESS && flag == 1;
 }
 
-// What both programs do: they work until all have done it. After a failure those that live go back, and go on.
+// The loop of both programs: work, until all have done it. After a failure the living ranks go back, and go on.
 MPI_Comm until_done(const std::function<int(MPI_Comm)>& work, const std::function<int(MPI_Comm)>& go_back,
                     int* errors) {
   MPI_Comm comm = copy(MPI_COMM_WORLD);
