@@ -10,7 +10,8 @@
 //   revoke_twice       by one rank, and by several at once
 //   revoke_dying       by ranks that die at once, or NUMBER us after they have called it: all learn of it, or none
 //   revoke_testing     ranks that only test and probe elsewhere know of a revocation
-//   revoke_freed       a receive outlives what was revoked
+//   revoke_freed       a receive outlives what was revoked; it is freed on one rank before another revokes it
+//   revoke_new         at once, while others are still in its making
 //   handler_repairs    by revoking and shrinking, and by a jump out of it
 //   rebuild            the loop of most programs: add up; after an error revoke, shrink, and go on; the seed says when
 //                      ranks die. sums: without messages
@@ -459,6 +460,12 @@ void any() {
     await_death(death.victim);
     for (MPI_Comm comm : comms) acknowledge(comm);
     meet();
+    for (std::size_t i = 0; i < begun; ++i) {  // nobody has sent yet
+      int flag = 0;
+      expect_success(MPI_Test(&requests[i], &flag, MPI_STATUS_IGNORE), "MPI_Test, acknowledged");
+      expect(flag == 0 && requests[i] != MPI_REQUEST_NULL, "MPI_Test, acknowledged: it is over");
+    }
+    meet();
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       MPI_Status status;
       const int word = 100 * static_cast<int>(i), source = neighbour(-1);
@@ -544,6 +551,7 @@ const std::map<std::string, Case> cases = {
     {"revoke_dying", {revoke_dying}},
     {"revoke_testing", {revoke_testing, false}},
     {"revoke_freed", {revoke_freed, false}},
+    {"revoke_new", {revoke_new, false}},
     {"handler_repairs", {handler_repairs, false}},
     {"rebuild", {rebuild}},
     {"agree", {agree}},

@@ -140,8 +140,36 @@ void revoke_freed() {
   MPI_Irecv(&word, 1, MPI_INT, neighbour(1), 8, comm, &request);
   meet();
   revoke(comm);
+  MPI_Request from_any = MPI_REQUEST_NULL;
+  MPI_Comm other = copy(MPI_COMM_WORLD);
+  MPI_Irecv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 8, other, &from_any);
   MPI_Comm_free(&comm);
   expect_class(MPI_Wait(&request, MPI_STATUS_IGNORE), MPIX_ERR_REVOKED, "MPI_Wait for what was begun before");
+  meet();
+  revoke(other);
+  expect_class(MPI_Wait(&from_any, MPI_STATUS_IGNORE), MPIX_ERR_REVOKED, "MPI_Wait from any");
+  expect(from_any == MPI_REQUEST_NULL, "MPI_Wait from any: the request is still there");
+  MPI_Comm_free(&other);
+  MPI_Comm third = copy(MPI_COMM_WORLD);
+  if (rank == 0) MPI_Comm_free(&third);  // it does not know of the revocation that comes
+  meet();
+  if (rank != 0) {
+    revoke(third);
+    MPI_Comm_free(&third);
+  }
+  expect_works(MPI_COMM_WORLD, living(), "MPI_COMM_WORLD");
+}
+
+void revoke_new() {
+  for (int i = 0; i < 200; ++i) {
+    MPI_Comm comm = copy(MPI_COMM_WORLD);
+    int sum = 0;
+    if (rank == i % size)
+      revoke(comm);
+    else
+      expect_class(count(comm, &sum), MPIX_ERR_REVOKED, "MPI_Allreduce");
+    MPI_Comm_free(&comm);
+  }
   expect_works(MPI_COMM_WORLD, living(), "MPI_COMM_WORLD");
 }
 
