@@ -6,7 +6,8 @@
  *     mpicc -Iinclude/ucft/mpi examples/mpi_repair.c -o mpi_repair -Lbuild/lib -lucft_mpi -Wl,-rpath,$PWD/build/lib -lm
  *     mpirun -n 4 --oversubscribe --enable-recovery ./mpi_repair 2
  *
- * The first wants the shim: ci/install ci/packages-mpi.txt && ci/build. The argument is the victim; without one nobody dies. As root mpirun wants --allow-run-as-root, too. */
+ * The first wants the shim: ci/install ci/packages-mpi.txt && ci/build. The argument is the victim; without one nobody
+ * dies. As root mpirun wants --allow-run-as-root, too. */
 #include <mpi.h>
 /* Behind it. */
 #include <mpi-ext.h>
